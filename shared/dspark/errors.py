@@ -1,0 +1,155 @@
+"""Every error that crosses a service boundary.
+
+DSparkError
+├── InvalidArgument        INVALID_ARGUMENT     400  a field can never be served
+│   ├── UnsupportedField   INVALID_ARGUMENT     400  a field is not honoured here
+│   └── ContextLength      INVALID_ARGUMENT     400  prompt and max_tokens do not fit
+├── ModelNotFound          NOT_FOUND            404
+├── UnknownRequest         NOT_FOUND            404  no state for the request: send it whole
+├── StaleStep              FAILED_PRECONDITION  409  step id older than the last one answered
+├── DuplicateRequest       ALREADY_EXISTS       409
+├── QueueFull              RESOURCE_EXHAUSTED   429
+├── NotReady               UNAVAILABLE          503  starting
+│   └── Draining           UNAVAILABLE          503  shutting down
+├── BackendUnavailable     UNAVAILABLE          503  a service behind this one does not answer
+├── Unauthenticated        UNAUTHENTICATED      401
+└── InternalError          INTERNAL             500  a bug
+
+``dspark.rpc`` maps them to and from ``google.rpc.Status``; the gateway maps ``http_status`` to HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class DSparkError(Exception):
+    """Base: ``reason`` is the ErrorReason name, ``code`` the gRPC status name, ``metadata`` its keys."""
+
+    reason: ClassVar[str] = "INTERNAL"
+    code: ClassVar[str] = "INTERNAL"
+    http_status: ClassVar[int] = 500
+
+    def __init__(self, message: str, metadata: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.metadata = metadata or {}
+
+
+class InvalidArgument(DSparkError):
+    """A field has a value that can never be served."""
+
+    reason = "INVALID_ARGUMENT"
+    code = "INVALID_ARGUMENT"
+    http_status = 400
+
+    def __init__(self, field: str, problem: str, **metadata: str) -> None:
+        super().__init__(f"{field}: {problem}", {"field": field, **metadata})
+        self.field = field
+
+
+class UnsupportedField(InvalidArgument):
+    """A field is known elsewhere but not honoured here."""
+
+    reason = "UNSUPPORTED_FIELD"
+
+    def __init__(self, field: str, problem: str = "is not supported by this server") -> None:
+        super().__init__(field, problem)
+
+
+class ContextLength(InvalidArgument):
+    """Prompt and max_tokens do not fit the model or the KV pool."""
+
+    reason = "CONTEXT_LENGTH"
+
+    def __init__(self, field: str, problem: str, *, limit: int, given: int) -> None:
+        super().__init__(field, problem, limit=str(limit), given=str(given))
+
+
+class ModelNotFound(DSparkError):
+    """The named model is not served here."""
+
+    reason = "MODEL_NOT_FOUND"
+    code = "NOT_FOUND"
+    http_status = 404
+
+    def __init__(self, model: str, served: str) -> None:
+        super().__init__(f"the model {model!r} is not served here; {served!r} is", {"model": model})
+
+
+class UnknownRequest(DSparkError):
+    """The service holds no state for the request."""
+
+    reason = "UNKNOWN_REQUEST"
+    code = "NOT_FOUND"
+    http_status = 404
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"request {request_id!r} is unknown here", {"request_id": request_id})
+
+
+class StaleStep(DSparkError):
+    """The step id is older than the last one answered."""
+
+    reason = "STALE_STEP"
+    code = "FAILED_PRECONDITION"
+    http_status = 409
+
+    def __init__(self, step_id: int, last: int) -> None:
+        super().__init__(f"step {step_id} is older than step {last}", {"step_id": str(step_id)})
+
+
+class DuplicateRequest(DSparkError):
+    """A request with this id is live."""
+
+    reason = "DUPLICATE_REQUEST"
+    code = "ALREADY_EXISTS"
+    http_status = 409
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"request {request_id!r} is already running", {"request_id": request_id})
+
+
+class QueueFull(DSparkError):
+    """Too many requests wait."""
+
+    reason = "QUEUE_FULL"
+    code = "RESOURCE_EXHAUSTED"
+    http_status = 429
+
+
+class NotReady(DSparkError):
+    """The service is starting."""
+
+    reason = "NOT_READY"
+    code = "UNAVAILABLE"
+    http_status = 503
+
+
+class Draining(NotReady):
+    """The service is shutting down."""
+
+    reason = "DRAINING"
+
+
+class BackendUnavailable(DSparkError):
+    """A service behind this one does not answer."""
+
+    reason = "BACKEND_UNAVAILABLE"
+    code = "UNAVAILABLE"
+    http_status = 503
+
+    def __init__(self, service: str, problem: str) -> None:
+        super().__init__(f"{service}: {problem}", {"service": service})
+
+
+class Unauthenticated(DSparkError):
+    """No valid API key was sent."""
+
+    reason = "UNAUTHENTICATED"
+    code = "UNAUTHENTICATED"
+    http_status = 401
+
+
+class InternalError(DSparkError):
+    """A bug: the message says no more than that."""

@@ -1,0 +1,85 @@
+"""Updates to and proposals from candidates, as plain values (wire form: candidates_service.proto)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dspark.token_tree import TokenTree
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceUpdate:
+    """Tokens to append after ``base_len``; 0 starts the sequence anew with its prompt."""
+
+    request_id: str
+    epoch: int
+    base_len: int
+    token_ids: tuple[int, ...]
+    num_prompt_tokens: int = 0
+    cache_salt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Successors:
+    """Rows of the target's own most likely next tokens: top_k entries of top_token_ids a row."""
+
+    row_token_ids: tuple[int, ...]
+    top_token_ids: tuple[int, ...]
+    cache_salt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceEnd:
+    """The end of a sequence; ``completed`` means its text may feed shared sources."""
+
+    request_id: str
+    epoch: int
+    completed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatesUpdate:
+    """What happened since the last call, applied in field order."""
+
+    sequences: tuple[SequenceUpdate, ...] = ()
+    successors: tuple[Successors, ...] = ()
+    releases: tuple[SequenceEnd, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeItem:
+    """A wish for one token tree of at most ``max_nodes`` nodes and ``max_depth`` levels."""
+
+    request_id: str
+    epoch: int
+    base_len: int
+    max_nodes: int
+    max_depth: int
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DraftProposal:
+    """Candidates for one sequence of length ``base_len``."""
+
+    request_id: str
+    epoch: int
+    base_len: int
+    tree: TokenTree
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeOutcome:
+    """The reply to a batch of items; costs are nanoseconds by source over all items."""
+
+    proposals: tuple[DraftProposal, ...] = ()
+    unknown_request_ids: tuple[str, ...] = ()
+    source_costs_ns: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatesInfo:
+    """The running sources, and how many top successors a row they want to observe."""
+
+    sources: tuple[str, ...]
+    top_k: int

@@ -1,0 +1,116 @@
+"""One step between scheduler and verifier, as plain values (wire form: verifier_service.proto)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from dspark.sampling import FinishReason, SamplingParams
+from dspark.token_tree import TokenTree
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceRef:
+    """One incarnation of a request on a worker."""
+
+    request_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceAdmission:
+    """A request's data, sent once: prompt, then tokens committed before this admission."""
+
+    request_id: str
+    epoch: int
+    token_ids: tuple[int, ...]
+    num_prompt_tokens: int
+    sampling: SamplingParams
+    cache_salt: str = ""
+    use_prefix_cache: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceWork:
+    """Compute up to ``max_pending_rows`` known tokens, then verify ``tree`` if the last one was reached."""
+
+    request_id: str
+    epoch: int
+    base_len: int
+    max_pending_rows: int
+    tree: TokenTree = field(default_factory=TokenTree)
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """What one step asks of one verifier; releases are applied first, then admissions, then work."""
+
+    scheduler_id: str
+    step_id: int
+    releases: tuple[SequenceRef, ...] = ()
+    admissions: tuple[SequenceAdmission, ...] = ()
+    work: tuple[SequenceWork, ...] = ()
+    top_k: int = 0
+
+
+class WorkStatus(Enum):
+    """What became of a work entry."""
+
+    DONE = 1
+    STALE = 2
+    NOT_FOUND = 3
+    NO_BLOCKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class WorkResult:
+    """What a step did for one sequence.
+
+    ``committed_token_ids`` is the accepted nodes and one bonus token, cut at the end of the sequence.
+    ``accepted_nodes`` numbers the work's tree nodes from 1. ``top_token_ids`` has ``top_k`` entries for
+    each entry of ``row_token_ids``.
+    """
+
+    request_id: str
+    epoch: int
+    status: WorkStatus
+    num_computed_tokens: int = 0
+    committed_token_ids: tuple[int, ...] = ()
+    accepted_nodes: tuple[int, ...] = ()
+    finish_reason: FinishReason | None = None
+    stop_token_id: int | None = None
+    row_token_ids: tuple[int, ...] = ()
+    top_token_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """The reply to a StepPlan; ``cached_tokens`` maps admitted request ids to prefix-cache hits in tokens."""
+
+    step_id: int
+    cached_tokens: dict[str, int] = field(default_factory=dict)
+    results: tuple[WorkResult, ...] = ()
+    queue_ns: int = 0
+    forward_ns: int = 0
+    total_ns: int = 0
+    num_rows: int = 0
+    num_free_blocks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierInfo:
+    """What a verifier says of itself; ``verify_costs`` is (rows, milliseconds), ascending and monotone."""
+
+    model_id: str
+    model_digest: str
+    vocab_size: int
+    max_model_len: int
+    eos_token_ids: frozenset[int]
+    block_size: int
+    num_blocks: int
+    max_step_rows: int
+    exactness: str
+    kernel_class: str
+    dtype: str
+    device: str
+    verify_costs: tuple[tuple[int, float], ...]

@@ -1,0 +1,132 @@
+from dspark.v1 import token_tree_pb2 as _token_tree_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class GetCandidatesInfoRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetCandidatesInfoResponse(_message.Message):
+    __slots__ = ("sources", "top_k")
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    TOP_K_FIELD_NUMBER: _ClassVar[int]
+    sources: _containers.RepeatedScalarFieldContainer[str]
+    top_k: int
+    def __init__(self, sources: _Optional[_Iterable[str]] = ..., top_k: _Optional[int] = ...) -> None: ...
+
+class CandidatesUpdate(_message.Message):
+    __slots__ = ("sequences", "successors", "releases")
+    SEQUENCES_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSORS_FIELD_NUMBER: _ClassVar[int]
+    RELEASES_FIELD_NUMBER: _ClassVar[int]
+    sequences: _containers.RepeatedCompositeFieldContainer[SequenceUpdate]
+    successors: _containers.RepeatedCompositeFieldContainer[Successors]
+    releases: _containers.RepeatedCompositeFieldContainer[SequenceEnd]
+    def __init__(self, sequences: _Optional[_Iterable[_Union[SequenceUpdate, _Mapping]]] = ..., successors: _Optional[_Iterable[_Union[Successors, _Mapping]]] = ..., releases: _Optional[_Iterable[_Union[SequenceEnd, _Mapping]]] = ...) -> None: ...
+
+class SequenceUpdate(_message.Message):
+    __slots__ = ("request_id", "epoch", "base_len", "token_ids", "num_prompt_tokens", "cache_salt")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BASE_LEN_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    NUM_PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    CACHE_SALT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    epoch: int
+    base_len: int
+    token_ids: _containers.RepeatedScalarFieldContainer[int]
+    num_prompt_tokens: int
+    cache_salt: str
+    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., num_prompt_tokens: _Optional[int] = ..., cache_salt: _Optional[str] = ...) -> None: ...
+
+class Successors(_message.Message):
+    __slots__ = ("row_token_ids", "top_token_ids", "cache_salt")
+    ROW_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    TOP_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    CACHE_SALT_FIELD_NUMBER: _ClassVar[int]
+    row_token_ids: _containers.RepeatedScalarFieldContainer[int]
+    top_token_ids: _containers.RepeatedScalarFieldContainer[int]
+    cache_salt: str
+    def __init__(self, row_token_ids: _Optional[_Iterable[int]] = ..., top_token_ids: _Optional[_Iterable[int]] = ..., cache_salt: _Optional[str] = ...) -> None: ...
+
+class SequenceEnd(_message.Message):
+    __slots__ = ("request_id", "epoch", "completed")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    epoch: int
+    completed: bool
+    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., completed: _Optional[bool] = ...) -> None: ...
+
+class ProposeRequest(_message.Message):
+    __slots__ = ("update", "items")
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    update: CandidatesUpdate
+    items: _containers.RepeatedCompositeFieldContainer[ProposeItem]
+    def __init__(self, update: _Optional[_Union[CandidatesUpdate, _Mapping]] = ..., items: _Optional[_Iterable[_Union[ProposeItem, _Mapping]]] = ...) -> None: ...
+
+class ProposeItem(_message.Message):
+    __slots__ = ("request_id", "epoch", "base_len", "max_nodes", "max_depth", "sources")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BASE_LEN_FIELD_NUMBER: _ClassVar[int]
+    MAX_NODES_FIELD_NUMBER: _ClassVar[int]
+    MAX_DEPTH_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    epoch: int
+    base_len: int
+    max_nodes: int
+    max_depth: int
+    sources: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., max_nodes: _Optional[int] = ..., max_depth: _Optional[int] = ..., sources: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ProposeResponse(_message.Message):
+    __slots__ = ("proposals", "unknown_request_ids", "source_costs")
+    PROPOSALS_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_REQUEST_IDS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_COSTS_FIELD_NUMBER: _ClassVar[int]
+    proposals: _containers.RepeatedCompositeFieldContainer[Proposal]
+    unknown_request_ids: _containers.RepeatedScalarFieldContainer[str]
+    source_costs: _containers.RepeatedCompositeFieldContainer[SourceCost]
+    def __init__(self, proposals: _Optional[_Iterable[_Union[Proposal, _Mapping]]] = ..., unknown_request_ids: _Optional[_Iterable[str]] = ..., source_costs: _Optional[_Iterable[_Union[SourceCost, _Mapping]]] = ...) -> None: ...
+
+class Proposal(_message.Message):
+    __slots__ = ("request_id", "epoch", "base_len", "tree")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BASE_LEN_FIELD_NUMBER: _ClassVar[int]
+    TREE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    epoch: int
+    base_len: int
+    tree: _token_tree_pb2.TokenTree
+    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., tree: _Optional[_Union[_token_tree_pb2.TokenTree, _Mapping]] = ...) -> None: ...
+
+class SourceCost(_message.Message):
+    __slots__ = ("name", "nanoseconds")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NANOSECONDS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    nanoseconds: int
+    def __init__(self, name: _Optional[str] = ..., nanoseconds: _Optional[int] = ...) -> None: ...
+
+class ObserveRequest(_message.Message):
+    __slots__ = ("update",)
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
+    update: CandidatesUpdate
+    def __init__(self, update: _Optional[_Union[CandidatesUpdate, _Mapping]] = ...) -> None: ...
+
+class ObserveResponse(_message.Message):
+    __slots__ = ("unknown_request_ids",)
+    UNKNOWN_REQUEST_IDS_FIELD_NUMBER: _ClassVar[int]
+    unknown_request_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, unknown_request_ids: _Optional[_Iterable[str]] = ...) -> None: ...
