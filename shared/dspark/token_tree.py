@@ -95,7 +95,9 @@ class TokenTree:
         """Raise InvalidArgument unless the lists run in parallel, form a tree and stay in the vocabulary."""
         size = len(self.token_ids)
         if not len(self.parents) == len(self.source_masks) == len(self.scores) == size:
-            raise InvalidArgument("tree", "token_ids, parents, source_masks and scores differ in length")
+            raise InvalidArgument(
+                "tree", "token_ids, parents, source_masks and scores differ in length"
+            )
         if any(not 0 <= parent <= node for node, parent in enumerate(self.parents)):
             raise InvalidArgument("tree.parents", "a parent must come before its child")
         if any(not 0 <= token_id < vocab_size for token_id in self.token_ids):

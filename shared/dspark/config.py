@@ -1,0 +1,106 @@
+"""Settings from frozen dataclasses: one place for each default, the command line and the environment.
+
+A field ``redis_url`` of a config becomes the flag ``--redis-url`` and the variable ``DSPARK_REDIS_URL``; the
+flag wins. A value that does not parse is an error, never silently the default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, get_type_hints
+
+Config = TypeVar("Config")
+
+
+def add_arguments(parser: argparse.ArgumentParser, config_type: type[Any]) -> None:
+    """Add a flag for each field of the dataclass; ``metadata={"help": ...}`` is its help text."""
+    hints = get_type_hints(config_type)
+    for field in dataclasses.fields(config_type):
+        flag = "--" + field.name.replace("_", "-")
+        options: dict[str, Any] = {"help": field.metadata.get("help"), "dest": field.name}
+        if "choices" in field.metadata:
+            options["choices"] = field.metadata["choices"]
+        if hints[field.name] is bool:
+            options["action"] = argparse.BooleanOptionalAction
+        else:
+            options["type"] = _parser_of(hints[field.name])
+        parser.add_argument(flag, default=argparse.SUPPRESS, **options)
+
+
+def from_namespace(
+    config_type: type[Config],
+    namespace: argparse.Namespace,
+    environ: Mapping[str, str] | None = None,
+) -> Config:
+    """Build the config: flag, else environment, else the field's default.
+
+    Raises SystemExit naming the variable or flag when a value does not parse or a required one is missing.
+    """
+    environ = os.environ if environ is None else environ
+    hints = get_type_hints(config_type)
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(config_type):  # type: ignore[arg-type]
+        variable = "DSPARK_" + field.name.upper()
+        if hasattr(namespace, field.name):
+            values[field.name] = getattr(namespace, field.name)
+        elif variable in environ:
+            values[field.name] = _parse_variable(variable, environ[variable], hints[field.name])
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise SystemExit(f"--{field.name.replace('_', '-')} (or {variable}) is required")
+    try:
+        return config_type(**values)
+    except ValueError as error:
+        raise SystemExit(f"bad setting: {error}") from error
+
+
+def parse(config_type: type[Config], description: str, argv: Sequence[str] | None = None) -> Config:
+    """Parse a whole command line into one config."""
+    parser = argparse.ArgumentParser(description=description)
+    add_arguments(parser, config_type)
+    return from_namespace(config_type, parser.parse_args(argv))
+
+
+def to_arguments(config: Any) -> list[str]:
+    """The command line that makes an equal config in a child process."""
+    arguments: list[str] = []
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        flag = field.name.replace("_", "-")
+        if value is None or value == field.default:
+            continue
+        if isinstance(value, bool):
+            arguments.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            arguments.append(f"--{flag}={text}")
+    return arguments
+
+
+def _comma_separated(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _parser_of(hint: Any) -> Any:
+    if hint == tuple[str, ...]:
+        return _comma_separated
+    if hint in (int, int | None):
+        return int
+    if hint in (float, float | None):
+        return float
+    return str
+
+
+def _parse_variable(variable: str, text: str, hint: Any) -> Any:
+    if hint is bool:
+        if text.lower() in ("1", "true", "yes", "on"):
+            return True
+        if text.lower() in ("0", "false", "no", "off"):
+            return False
+        raise SystemExit(f"{variable}={text!r} is not a boolean (use true or false)")
+    try:
+        return _parser_of(hint)(text)
+    except ValueError as error:
+        raise SystemExit(f"{variable}={text!r}: {error}") from error

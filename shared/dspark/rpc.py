@@ -1,0 +1,173 @@
+"""gRPC plumbing that every service shares: channels, servers, health, and errors as google.rpc.Status."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, NoReturn
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from grpc import aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from grpc_status import rpc_status
+
+from dspark import errors
+
+log = logging.getLogger(__name__)
+
+DOMAIN = "dspark"
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+# Idle keep-alive pings are tolerated so that clients behind load balancers can keep streams open.
+_OPTIONS = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+]
+_BY_REASON = {
+    cls.reason: cls
+    for cls in vars(errors).values()
+    if isinstance(cls, type) and issubclass(cls, errors.DSparkError)
+}
+
+
+def channel(target: str) -> aio.Channel:
+    """An insecure channel to ``host:port``, ``dns:///host:port`` or ``unix:/path``."""
+    return aio.insecure_channel(target, options=[*_OPTIONS, ("grpc.enable_http_proxy", 0)])
+
+
+def to_status(error: errors.DSparkError) -> status_pb2.Status:
+    """The error as google.rpc.Status with ErrorInfo."""
+    info = AnyMessage()
+    info.Pack(
+        error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata)
+    )
+    return status_pb2.Status(
+        code=code_pb2.Code.Value(error.code), message=error.message, details=[info]
+    )
+
+
+def from_rpc_error(error: aio.AioRpcError, service: str) -> errors.DSparkError:
+    """The DSparkError that ``service`` raised, or BackendUnavailable when the call itself failed."""
+    status = rpc_status.from_call(error)
+    for detail in status.details if status is not None else ():
+        info = error_details_pb2.ErrorInfo()
+        if detail.Unpack(info) and info.domain == DOMAIN and info.reason in _BY_REASON:
+            rebuilt = errors.DSparkError.__new__(_BY_REASON[info.reason])
+            errors.DSparkError.__init__(rebuilt, status.message, dict(info.metadata))
+            return rebuilt
+    return errors.BackendUnavailable(service, f"{error.code().name}: {error.details()}")
+
+
+async def abort(context: aio.ServicerContext[Any, Any], error: errors.DSparkError) -> NoReturn:
+    """End the call with the error's status."""
+    status = rpc_status.to_status(to_status(error))
+    await context.abort(status.code, status.details, status.trailing_metadata)
+    raise AssertionError("abort returns never")
+
+
+class ErrorInterceptor(aio.ServerInterceptor[Any, Any]):
+    """Turns DSparkError into its status; any other exception is logged and becomes INTERNAL without details."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any]]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return handler
+        if handler.unary_unary:
+            return grpc.unary_unary_rpc_method_handler(
+                _guard_unary(handler.unary_unary, handler_call_details.method),
+                handler.request_deserializer,
+                handler.response_serializer,
+            )
+        if handler.unary_stream:
+            return grpc.unary_stream_rpc_method_handler(
+                _guard_stream(handler.unary_stream, handler_call_details.method),
+                handler.request_deserializer,
+                handler.response_serializer,
+            )
+        return handler
+
+
+def _as_dspark_error(error: Exception, method: str) -> errors.DSparkError:
+    if isinstance(error, errors.DSparkError):
+        return error
+    log.error("%s failed", method, exc_info=error)
+    return errors.InternalError("internal error; see the server's log")
+
+
+def _guard_unary(behaviour: Any, method: str) -> Any:
+    async def guarded(request: Any, context: aio.ServicerContext[Any, Any]) -> Any:
+        try:
+            return await behaviour(request, context)
+        except aio.AbortError:
+            raise
+        except Exception as error:
+            await abort(context, _as_dspark_error(error, method))
+
+    return guarded
+
+
+def _guard_stream(behaviour: Any, method: str) -> Any:
+    async def guarded(request: Any, context: aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+        try:
+            async for response in behaviour(request, context):
+                yield response
+        except aio.AbortError:
+            raise
+        except Exception as error:
+            await abort(context, _as_dspark_error(error, method))
+
+    return guarded
+
+
+class Server:
+    """A gRPC server with health and reflection; ``service_names`` are the full names it serves.
+
+    Health of "" says the process is alive; health of each service name says it is ready, and starts as
+    NOT_SERVING. Reflection and health calls bypass the error interceptor's stream guard harmlessly.
+    """
+
+    def __init__(self, service_names: Sequence[str]) -> None:
+        self.grpc = aio.server(options=_OPTIONS, interceptors=[ErrorInterceptor()])
+        self._names = tuple(service_names)
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc)
+        reflection.enable_server_reflection(
+            (*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME), self.grpc
+        )
+
+    async def start(self, address: str) -> int:
+        """Listen on ``host:port`` (0 picks a free port) or ``unix:/path``; returns the bound port."""
+        port = self.grpc.add_insecure_port(address)
+        await self._health.set("", health_pb2.HealthCheckResponse.SERVING)
+        await self.set_ready(False)
+        await self.grpc.start()
+        return port
+
+    async def set_ready(self, ready: bool) -> None:
+        serving = health_pb2.HealthCheckResponse
+        for name in self._names:
+            await self._health.set(name, serving.SERVING if ready else serving.NOT_SERVING)
+
+    async def stop(self, grace: float) -> None:
+        """Say NOT_SERVING, let running calls end within ``grace`` seconds, stop."""
+        await self._health.enter_graceful_shutdown()
+        await self.grpc.stop(grace)
+
+
+async def is_ready(target_channel: aio.Channel, service_name: str, timeout: float = 1.0) -> bool:
+    """Whether the health service behind the channel says SERVING for ``service_name``."""
+    stub = health_pb2_grpc.HealthStub(target_channel)
+    request = health_pb2.HealthCheckRequest(service=service_name)
+    try:
+        response = await stub.Check(request, timeout=timeout)
+    except aio.AioRpcError:
+        return False
+    return bool(response.status == health_pb2.HealthCheckResponse.SERVING)

@@ -1,0 +1,118 @@
+"""Sampling and speculation parameters, usage and statistics on the wire."""
+
+from __future__ import annotations
+
+from dspark.errors import InvalidArgument
+from dspark.sampling import (
+    FinishReason,
+    SamplingParams,
+    SourceCounts,
+    SpeculationParams,
+    SpeculationStats,
+    StepBreakdown,
+    Usage,
+)
+from dspark.v1 import sampling_pb2 as pb
+
+_FINISH_TO_PROTO = {
+    FinishReason.STOP: pb.FINISH_REASON_STOP,
+    FinishReason.LENGTH: pb.FINISH_REASON_LENGTH,
+    FinishReason.ABORT: pb.FINISH_REASON_ABORT,
+    FinishReason.ERROR: pb.FINISH_REASON_ERROR,
+}
+_FINISH_FROM_PROTO = {value: key for key, value in _FINISH_TO_PROTO.items()}
+_SCALARS = ("temperature", "top_k", "top_p", "min_p", "seed", "max_tokens", "ignore_eos")
+
+
+def finish_reason_to_proto(reason: FinishReason | None) -> pb.FinishReason:
+    return pb.FINISH_REASON_UNSPECIFIED if reason is None else _FINISH_TO_PROTO[reason]
+
+
+def finish_reason_from_proto(reason: pb.FinishReason) -> FinishReason | None:
+    return _FINISH_FROM_PROTO.get(reason)
+
+
+def sampling_to_proto(params: SamplingParams) -> pb.SamplingParams:
+    return pb.SamplingParams(
+        temperature=params.temperature,
+        top_k=params.top_k,
+        top_p=params.top_p,
+        min_p=params.min_p,
+        seed=params.seed,
+        max_tokens=params.max_tokens,
+        stop_token_ids=sorted(params.stop_token_ids),
+        ignore_eos=params.ignore_eos,
+    )
+
+
+def sampling_from_proto(message: pb.SamplingParams) -> SamplingParams:
+    """Between services every scalar is set; raises InvalidArgument naming one that is not."""
+    for name in _SCALARS:
+        if not message.HasField(name):
+            raise InvalidArgument(f"sampling.{name}", "must be set between services")
+    return SamplingParams(
+        stop_token_ids=frozenset(message.stop_token_ids),
+        **{name: getattr(message, name) for name in _SCALARS},
+    )
+
+
+def speculation_to_proto(params: SpeculationParams) -> pb.SpeculationParams:
+    return pb.SpeculationParams(
+        enabled=params.enabled, sources=params.sources, max_draft_tokens=params.max_draft_tokens
+    )
+
+
+def speculation_from_proto(message: pb.SpeculationParams) -> SpeculationParams:
+    return SpeculationParams(
+        enabled=message.enabled if message.HasField("enabled") else True,
+        sources=tuple(message.sources),
+        max_draft_tokens=message.max_draft_tokens if message.HasField("max_draft_tokens") else None,
+    )
+
+
+def stats_to_proto(stats: SpeculationStats) -> pb.SpeculationStats:
+    return pb.SpeculationStats(
+        rounds=stats.rounds,
+        drafted=stats.drafted,
+        accepted=stats.accepted,
+        sources=[
+            pb.SourceStats(name=name, drafted=counts.drafted, accepted=counts.accepted)
+            for name, counts in sorted(stats.sources.items())
+        ],
+    )
+
+
+def stats_from_proto(message: pb.SpeculationStats) -> SpeculationStats:
+    return SpeculationStats(
+        rounds=message.rounds,
+        drafted=message.drafted,
+        accepted=message.accepted,
+        sources={s.name: SourceCounts(s.drafted, s.accepted) for s in message.sources},
+    )
+
+
+def usage_to_proto(usage: Usage) -> pb.Usage:
+    return pb.Usage(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+    )
+
+
+def usage_from_proto(message: pb.Usage) -> Usage:
+    return Usage(message.prompt_tokens, message.completion_tokens, message.cached_tokens)
+
+
+def breakdown_to_proto(steps: StepBreakdown) -> pb.StepBreakdown:
+    return pb.StepBreakdown(
+        propose_ms=steps.propose_ms,
+        verify_ms=steps.verify_ms,
+        forward_ms=steps.forward_ms,
+        overhead_ms=steps.overhead_ms,
+    )
+
+
+def breakdown_from_proto(message: pb.StepBreakdown) -> StepBreakdown:
+    return StepBreakdown(
+        message.propose_ms, message.verify_ms, message.forward_ms, message.overhead_ms
+    )
