@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -52,7 +52,7 @@ def to_status(error: errors.DSparkError) -> status_pb2.Status:
 
 def from_rpc_error(error: aio.AioRpcError, service: str) -> errors.DSparkError:
     """The DSparkError that ``service`` raised, or BackendUnavailable when the call itself failed."""
-    status = rpc_status.from_call(error)
+    status = rpc_status.from_call(cast(grpc.Call, error))
     for detail in status.details if status is not None else ():
         info = error_details_pb2.ErrorInfo()
         if detail.Unpack(info) and info.domain == DOMAIN and info.reason in _BY_REASON:
@@ -69,7 +69,7 @@ async def abort(context: aio.ServicerContext[Any, Any], error: errors.DSparkErro
     raise AssertionError("abort returns never")
 
 
-class ErrorInterceptor(aio.ServerInterceptor[Any, Any]):
+class ErrorInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]
     """Turns DSparkError into its status; any other exception is logged and becomes INTERNAL without details."""
 
     async def intercept_service(
@@ -137,7 +137,7 @@ class Server:
     def __init__(self, service_names: Sequence[str]) -> None:
         self.grpc = aio.server(options=_OPTIONS, interceptors=[ErrorInterceptor()])
         self._names = tuple(service_names)
-        self._health = health.aio.HealthServicer()
+        self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc)
         reflection.enable_server_reflection(
             (*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME), self.grpc
