@@ -1,7 +1,8 @@
-"""Settings from frozen dataclasses: one place for each default, the command line and the environment.
+"""Settings from frozen dataclasses: one place for each default, flag and environment variable.
 
-A field ``redis_url`` of a config becomes the flag ``--redis-url`` and the variable ``DSPARK_REDIS_URL``; the
-flag wins. A value that does not parse is an error, never silently the default.
+A field ``redis_url`` of a config becomes the flag ``--redis-url`` and the variable
+``DSPARK_REDIS_URL``; the flag wins. A value that does not parse is an error, never silently the
+default.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def from_namespace(
 ) -> Config:
     """Build the config: flag, else environment, else the field's default.
 
-    Raises SystemExit naming the variable or flag when a value does not parse or a required one is missing.
+    Raises SystemExit naming the variable or flag when a value does not parse or is missing.
     """
     environ = os.environ if environ is None else environ
     hints = get_type_hints(config_type)

@@ -11,11 +11,11 @@ DSparkError
 ├── QueueFull              RESOURCE_EXHAUSTED   429
 ├── NotReady               UNAVAILABLE          503  starting
 │   └── Draining           UNAVAILABLE          503  shutting down
-├── BackendUnavailable     UNAVAILABLE          503  a service behind this one does not answer
+├── BackendUnavailable     UNAVAILABLE          503  the service behind does not answer
 ├── Unauthenticated        UNAUTHENTICATED      401
 └── InternalError          INTERNAL             500  a bug
 
-``dspark.rpc`` maps them to and from ``google.rpc.Status``; the gateway maps ``http_status`` to HTTP.
+``dspark.rpc`` maps them to and from ``google.rpc.Status``, the gateway ``http_status`` to HTTP.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import ClassVar
 
 
 class DSparkError(Exception):
-    """Base: ``reason`` is the ErrorReason name, ``code`` the gRPC status name, ``metadata`` its keys."""
+    """Base: ``reason`` is the ErrorReason's name, ``code`` the gRPC status's."""
 
     reason: ClassVar[str] = "INTERNAL"
     code: ClassVar[str] = "INTERNAL"

@@ -1,4 +1,4 @@
-"""Updates to and proposals from candidates, as plain values (wire form: candidates_service.proto)."""
+"""What candidates are told and what they propose (wire form: candidates_service.proto)."""
 
 from __future__ import annotations
 

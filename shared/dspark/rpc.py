@@ -1,4 +1,4 @@
-"""gRPC plumbing that every service shares: channels, servers, health, and errors as google.rpc.Status."""
+"""gRPC plumbing of every service: channels, servers, health, errors as google.rpc.Status."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def to_status(error: errors.DSparkError) -> status_pb2.Status:
 
 
 def from_rpc_error(error: aio.AioRpcError, service: str) -> errors.DSparkError:
-    """The DSparkError that ``service`` raised, or BackendUnavailable when the call itself failed."""
+    """The DSparkError ``service`` raised, or BackendUnavailable when the call itself failed."""
     status = rpc_status.from_call(cast(grpc.Call, error))
     for detail in status.details if status is not None else ():
         info = error_details_pb2.ErrorInfo()
@@ -70,11 +70,13 @@ async def abort(context: aio.ServicerContext[Any, Any], error: errors.DSparkErro
 
 
 class ErrorInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]
-    """Turns DSparkError into its status; any other exception is logged and becomes INTERNAL without details."""
+    """Turns DSparkError into its status; other exceptions are logged and become a bare INTERNAL."""
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any]]],
+        continuation: Callable[
+            [grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any]]
+        ],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler[Any, Any]:
         handler = await continuation(handler_call_details)
@@ -130,8 +132,8 @@ def _guard_stream(behaviour: Any, method: str) -> Any:
 class Server:
     """A gRPC server with health and reflection; ``service_names`` are the full names it serves.
 
-    Health of "" says the process is alive; health of each service name says it is ready, and starts as
-    NOT_SERVING. Reflection and health calls bypass the error interceptor's stream guard harmlessly.
+    Health of "" says the process is alive; health of each service name says it is ready, and
+    starts as NOT_SERVING.
     """
 
     def __init__(self, service_names: Sequence[str]) -> None:
@@ -144,7 +146,7 @@ class Server:
         )
 
     async def start(self, address: str) -> int:
-        """Listen on ``host:port`` (0 picks a free port) or ``unix:/path``; returns the bound port."""
+        """Listen on ``host:port`` (0: any free port) or ``unix:/path``; returns the bound port."""
         port = self.grpc.add_insecure_port(address)
         await self._health.set("", health_pb2.HealthCheckResponse.SERVING)
         await self.set_ready(False)

@@ -22,7 +22,7 @@ class FinishReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """Sampling parameters with every default applied. Field meanings: protos/dspark/v1/sampling.proto."""
+    """Sampling parameters with every default applied; sampling.proto says what each means."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -73,7 +73,7 @@ class SourceCounts:
 
 @dataclass(slots=True)
 class SpeculationStats:
-    """What speculation did: rounds are verify passes that committed; the bonus token is not counted."""
+    """What speculation did; rounds are passes that committed, bonus tokens are not counted."""
 
     rounds: int = 0
     drafted: int = 0

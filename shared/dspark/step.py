@@ -32,7 +32,7 @@ class SequenceAdmission:
 
 @dataclass(frozen=True, slots=True)
 class SequenceWork:
-    """Compute up to ``max_pending_rows`` known tokens, then verify ``tree`` if the last one was reached."""
+    """Compute up to ``max_pending_rows`` known tokens; verify ``tree`` if the last was reached."""
 
     request_id: str
     epoch: int
@@ -43,7 +43,7 @@ class SequenceWork:
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """What one step asks of one verifier; releases are applied first, then admissions, then work."""
+    """What one step asks of a verifier; releases are applied first, then admissions, then work."""
 
     scheduler_id: str
     step_id: int
@@ -66,9 +66,9 @@ class WorkStatus(Enum):
 class WorkResult:
     """What a step did for one sequence.
 
-    ``committed_token_ids`` is the accepted nodes and one bonus token, cut at the end of the sequence.
-    ``accepted_nodes`` numbers the work's tree nodes from 1. ``top_token_ids`` has ``top_k`` entries for
-    each entry of ``row_token_ids``.
+    ``committed_token_ids`` is the accepted nodes and one bonus token, cut where the sequence ends.
+    ``accepted_nodes`` numbers the work's tree nodes from 1. ``top_token_ids`` has ``top_k``
+    entries for each entry of ``row_token_ids``.
     """
 
     request_id: str
@@ -85,7 +85,7 @@ class WorkResult:
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """The reply to a StepPlan; ``cached_tokens`` maps admitted request ids to prefix-cache hits in tokens."""
+    """The reply to a StepPlan; ``cached_tokens`` is each admitted request's prefix-cache hit."""
 
     step_id: int
     cached_tokens: dict[str, int] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class StepOutcome:
 
 @dataclass(frozen=True, slots=True)
 class VerifierInfo:
-    """What a verifier says of itself; ``verify_costs`` is (rows, milliseconds), ascending and monotone."""
+    """What a verifier says of itself; ``verify_costs`` is (rows, ms), ascending and monotone."""
 
     model_id: str
     model_digest: str

@@ -3,11 +3,12 @@
 Terms, used with these meanings everywhere:
 
 - anchor: the last known token of a sequence. Its logits row predicts the next token.
-- node: one candidate token. ``parents[i]`` is 0 for a child of the anchor, ``j + 1`` for a child of node j.
-- accepted: a node on the path that the verifier's walk took. The walk ends with one bonus token, which
-  is no node.
-- score: estimated probability that a node is accepted if its parent is; survival: the product of the
-  scores from the anchor down to the node.
+- node: one candidate token. ``parents[i]`` is 0 for a child of the anchor, ``j + 1`` for a child
+  of node j.
+- accepted: a node on the path that the verifier's walk took. The walk ends with one bonus token,
+  which is no node.
+- score: estimated probability that a node is accepted if its parent is; survival: the product of
+  the scores from the anchor down to the node.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class TokenTree:
 
     @cached_property
     def children(self) -> tuple[dict[int, int], ...]:
-        """For the anchor (entry 0) and each node i (entry i + 1): child token id to child's entry."""
+        """For the anchor (entry 0) and node i (entry i + 1): child token id to child's entry."""
         children: list[dict[int, int]] = [{} for _ in range(len(self) + 1)]
         for node, (token_id, parent) in enumerate(zip(self.token_ids, self.parents, strict=True)):
             children[parent].setdefault(token_id, node + 1)
@@ -92,7 +93,7 @@ class TokenTree:
         )
 
     def validate(self, vocab_size: int) -> None:
-        """Raise InvalidArgument unless the lists run in parallel, form a tree and stay in the vocabulary."""
+        """Raise InvalidArgument unless this is a tree whose tokens are in the vocabulary."""
         size = len(self.token_ids)
         if not len(self.parents) == len(self.source_masks) == len(self.scores) == size:
             raise InvalidArgument(

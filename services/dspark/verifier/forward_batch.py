@@ -1,4 +1,4 @@
-"""The rows of one forward pass. Made by the engine, read by the model and the attention backends."""
+"""The rows of one forward pass: made by the engine, read by the model and attention backends."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ IntArray = NDArray[np.int32]
 class ForwardBatch:
     """Rows of all sequences, flat.
 
-    A row attends to ``prefix`` slots, then ``tail`` slots, in this order, which is position order; its own slot
-    is the last of them. So a tree node sees the committed tokens and its ancestors exactly as it would see
-    them once they are committed, and its result does not depend on where the tree's K/V lies in the pool.
-    A slot is ``block * block_size + offset``.
+    A row attends to ``prefix`` slots, then ``tail`` slots, in this order, which is position order;
+    its own slot is the last of them. So a tree node sees the committed tokens and its ancestors
+    exactly as it would see them once they are committed, and its result does not depend on where
+    the tree's K/V lies in the pool. A slot is ``block * block_size + offset``.
     """
 
     # [num_rows] token ids

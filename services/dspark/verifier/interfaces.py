@@ -26,5 +26,5 @@ class KvStore(Protocol):
     """The KV pool's memory, addressed by slot."""
 
     def move(self, sources: IntArray, destinations: IntArray) -> None:
-        """Copy all layers' K/V from source slots to destination slots; reads happen before writes."""
+        """Copy all layers' K/V from source to destination slots; reads happen before writes."""
         ...

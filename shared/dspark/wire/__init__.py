@@ -1,2 +1,1 @@
-"""Conversion between plain values and protobuf messages: the only place besides servicers and clients
-that knows both."""
+"""Plain values to protobuf messages and back: only this, servicers and clients know both."""
