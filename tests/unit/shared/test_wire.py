@@ -1,0 +1,190 @@
+"""Every plain value survives the wire, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+from google.protobuf.message import Message
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dspark import proposal, sampling, step
+from dspark.errors import InvalidArgument
+from dspark.v1 import sampling_pb2
+from dspark.wire import proposal as wire_proposal
+from dspark.wire import sampling as wire_sampling
+from dspark.wire import step as wire_step
+from dspark.wire import token_tree as wire_tree
+from harness.token_trees import token_trees
+
+Value = TypeVar("Value")
+
+U32 = st.integers(0, 2**32 - 1)
+U64 = st.integers(0, 2**64 - 1)
+F32 = st.floats(width=32, allow_nan=False)
+NAMES = st.text(max_size=12)
+TOKENS = st.lists(U32, max_size=8).map(tuple)
+NUMBERS = st.lists(U32, max_size=4).map(tuple)
+STRINGS = st.lists(NAMES, max_size=3).map(tuple)
+FINISH = st.sampled_from([None, *sampling.FinishReason])
+
+
+def tuples_of(values: st.SearchStrategy[Value]) -> st.SearchStrategy[tuple[Value, ...]]:
+    return st.lists(values, max_size=3).map(lambda items: tuple(items))
+
+
+SAMPLING = st.builds(
+    sampling.SamplingParams,
+    temperature=F32,
+    top_k=U32,
+    top_p=F32,
+    min_p=F32,
+    seed=U64,
+    max_tokens=U32,
+    stop_token_ids=st.frozensets(U32, max_size=4),
+    ignore_eos=st.booleans(),
+)
+SPECULATION = st.builds(
+    sampling.SpeculationParams,
+    enabled=st.booleans(),
+    sources=STRINGS,
+    max_draft_tokens=st.none() | U32,
+)
+STATS = st.builds(
+    sampling.SpeculationStats,
+    rounds=U64,
+    drafted=U64,
+    accepted=U64,
+    sources=st.dictionaries(NAMES, st.builds(sampling.SourceCounts, U64, U64), max_size=3),
+)
+USAGE = st.builds(sampling.Usage, U32, U32, U32)
+BREAKDOWN = st.builds(sampling.StepBreakdown, F32, F32, F32, F32)
+PLAN = st.builds(
+    step.StepPlan,
+    scheduler_id=NAMES,
+    step_id=U64,
+    releases=tuples_of(st.builds(step.SequenceRef, NAMES, U32)),
+    admissions=tuples_of(
+        st.builds(step.SequenceAdmission, NAMES, U32, TOKENS, U32, SAMPLING, NAMES, st.booleans())
+    ),
+    work=tuples_of(st.builds(step.SequenceWork, NAMES, U32, U32, U32, token_trees())),
+    top_k=U32,
+)
+OUTCOME = st.builds(
+    step.StepOutcome,
+    step_id=U64,
+    cached_tokens=st.dictionaries(NAMES, U32, max_size=3),
+    results=tuples_of(
+        st.builds(
+            step.WorkResult,
+            request_id=NAMES,
+            epoch=U32,
+            status=st.sampled_from(step.WorkStatus),
+            num_computed_tokens=U32,
+            committed_token_ids=TOKENS,
+            accepted_nodes=NUMBERS,
+            finish_reason=FINISH,
+            stop_token_id=st.none() | U32,
+            row_token_ids=TOKENS,
+            top_token_ids=TOKENS,
+        )
+    ),
+    queue_ns=U64,
+    forward_ns=U64,
+    total_ns=U64,
+    num_rows=U32,
+    num_free_blocks=U32,
+)
+INFO = st.builds(
+    step.VerifierInfo,
+    model_id=NAMES,
+    model_digest=NAMES,
+    vocab_size=U32,
+    max_model_len=U32,
+    eos_token_ids=st.frozensets(U32, max_size=3),
+    block_size=U32,
+    num_blocks=U32,
+    max_step_rows=U32,
+    exactness=NAMES,
+    kernel_class=NAMES,
+    dtype=NAMES,
+    device=NAMES,
+    verify_costs=tuples_of(st.tuples(U32, F32)),
+)
+UPDATE = st.builds(
+    proposal.CandidatesUpdate,
+    sequences=tuples_of(st.builds(proposal.SequenceUpdate, NAMES, U32, U32, TOKENS, U32, NAMES)),
+    successors=tuples_of(st.builds(proposal.Successors, TOKENS, TOKENS, NAMES)),
+    releases=tuples_of(st.builds(proposal.SequenceEnd, NAMES, U32, st.booleans())),
+)
+ITEMS = tuples_of(st.builds(proposal.ProposeItem, NAMES, U32, U32, U32, U32, STRINGS))
+PROPOSED = st.builds(
+    proposal.ProposeOutcome,
+    proposals=tuples_of(st.builds(proposal.DraftProposal, NAMES, U32, U32, token_trees())),
+    unknown_request_ids=STRINGS,
+    source_costs_ns=st.dictionaries(NAMES, U64, max_size=3),
+)
+
+ROUND_TRIPS: dict[str, tuple[st.SearchStrategy[Any], Callable[..., Message], Any]] = {
+    "tree": (token_trees(), wire_tree.tree_to_proto, wire_tree.tree_from_proto),
+    "sampling": (SAMPLING, wire_sampling.sampling_to_proto, wire_sampling.sampling_from_proto),
+    "speculation": (
+        SPECULATION,
+        wire_sampling.speculation_to_proto,
+        wire_sampling.speculation_from_proto,
+    ),
+    "stats": (STATS, wire_sampling.stats_to_proto, wire_sampling.stats_from_proto),
+    "usage": (USAGE, wire_sampling.usage_to_proto, wire_sampling.usage_from_proto),
+    "breakdown": (
+        BREAKDOWN,
+        wire_sampling.breakdown_to_proto,
+        wire_sampling.breakdown_from_proto,
+    ),
+    "plan": (PLAN, wire_step.plan_to_proto, wire_step.plan_from_proto),
+    "outcome": (OUTCOME, wire_step.outcome_to_proto, wire_step.outcome_from_proto),
+    "info": (INFO, wire_step.verifier_info_to_proto, wire_step.verifier_info_from_proto),
+    "update": (UPDATE, wire_proposal.update_to_proto, wire_proposal.update_from_proto),
+    "proposed": (PROPOSED, wire_proposal.outcome_to_proto, wire_proposal.outcome_from_proto),
+}
+
+
+@pytest.mark.parametrize("name", ROUND_TRIPS)
+def test_a_value_survives_serialisation(name: str) -> None:
+    values, to_proto, from_proto = ROUND_TRIPS[name]
+
+    @given(values)
+    def check(value: Any) -> None:
+        message = to_proto(value)
+        received = type(message).FromString(message.SerializeToString())
+        assert from_proto(received) == value
+
+    check()
+
+
+@given(ITEMS)
+def test_propose_items_survive(items: tuple[proposal.ProposeItem, ...]) -> None:
+    assert wire_proposal.items_from_proto(wire_proposal.items_to_proto(items)) == items
+
+
+@given(FINISH)
+def test_finish_reasons_survive(reason: sampling.FinishReason | None) -> None:
+    sent = wire_sampling.finish_reason_to_proto(reason)
+    assert wire_sampling.finish_reason_from_proto(sent) is reason
+
+
+@pytest.mark.parametrize(
+    "name", ["temperature", "top_k", "top_p", "min_p", "seed", "max_tokens", "ignore_eos"]
+)
+def test_an_unset_scalar_between_services_is_refused_by_name(name: str) -> None:
+    message = wire_sampling.sampling_to_proto(sampling.SamplingParams())
+    message.ClearField(name)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument) as caught:
+        wire_sampling.sampling_from_proto(message)
+    assert caught.value.field == f"sampling.{name}"
+
+
+def test_unset_speculation_means_on_with_the_servers_limits() -> None:
+    received = wire_sampling.speculation_from_proto(sampling_pb2.SpeculationParams())
+    assert received == sampling.SpeculationParams()
