@@ -1,13 +1,22 @@
-"""The seams inside the verifier: who runs the model, and where K/V lives."""
+"""The seams inside the verifier: who runs the model, where K/V lives, and what loading yields."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspark.verifier.forward_batch import ForwardBatch, IntArray
+
+# Says one line about the long part that runs now, such as "loading weights".
+Progress = Callable[[str], None]
+
+
+class ModelRefused(Exception):
+    """The model cannot be served; the message is one line that says why."""
 
 
 class ModelRunner(Protocol):
@@ -18,7 +27,10 @@ class ModelRunner(Protocol):
     eos_token_ids: frozenset[int]
 
     def forward(self, batch: ForwardBatch) -> NDArray[np.float32]:
-        """Write each row's K/V to its slot and return logits, float32 [num_logits, vocab_size]."""
+        """Write each row's K/V to its slot and return logits, float32 [num_logits, vocab_size].
+
+        The engine has done with the returned array before it calls again, so it may be reused.
+        """
         ...
 
 
@@ -26,5 +38,25 @@ class KvStore(Protocol):
     """The KV pool's memory, addressed by slot."""
 
     def move(self, sources: IntArray, destinations: IntArray) -> None:
-        """Copy all layers' K/V from source to destination slots; reads happen before writes."""
+        """Copy all layers' K/V from source slots to destination slots; reads happen before writes."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model that is loaded, self-tested and warmed up, with its KV pool.
+
+    ``model_digest`` identifies weights and dtype, ``kernel_class`` the arithmetic. ``exactness`` is "strict"
+    only where the row-invariance self-test passed. ``verify_costs`` is (rows, milliseconds), ascending and
+    monotone.
+    """
+
+    runner: ModelRunner
+    kv: KvStore
+    model_digest: str
+    kernel_class: str
+    exactness: str
+    dtype: str
+    device: str
+    max_step_rows: int
+    verify_costs: tuple[tuple[int, float], ...]

@@ -1,0 +1,91 @@
+"""Settings of the verifier process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+EXACTNESS = ("strict", "fast")
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierConfig:
+    """Flags and variables of ``python -m dspark.verifier``; see the help text of each field."""
+
+    model: str = field(metadata={"help": "model directory, GGUF file or hub id"})
+    listen: str = field(
+        default="127.0.0.1:50061", metadata={"help": "host:port or unix:/path to listen on"}
+    )
+    served_model_name: str = field(
+        default="",
+        metadata={"help": "name of the model to clients; empty means the last part of --model"},
+    )
+    kv_tokens: int = field(default=65_536, metadata={"help": "tokens that the KV pool holds"})
+    block_size: int = field(
+        default=16,
+        metadata={"help": "tokens in a KV block; small suits short requests, large long ones"},
+    )
+    max_model_len: int = field(
+        default=0, metadata={"help": "largest number of tokens of a sequence; 0 means the model's"}
+    )
+    exactness: str = field(
+        default="strict",
+        metadata={
+            "help": "strict: tokens never depend on batch or speculation; fast: near-ties may differ",
+            "choices": EXACTNESS,
+        },
+    )
+    kernels: str = field(default="auto", metadata={"help": "which matmul kernels to use"})
+    attention: str = field(default="auto", metadata={"help": "which attention backend to use"})
+    dtype: str = field(
+        default="auto", metadata={"help": "dtype of weights, such as bfloat16 or float32"}
+    )
+    device: str = field(default="auto", metadata={"help": "cpu, cuda or cuda:N"})
+    threads: int = field(
+        default=0, metadata={"help": "CPU threads of the model; 0 means all cores"}
+    )
+    max_step_rows: int = field(
+        default=0,
+        metadata={"help": "rows that one step should carry; 0 means the device's default"},
+    )
+    prefix_cache_blocks: int = field(
+        default=-1,
+        metadata={"help": "unused blocks kept for reuse; 0 means none, -1 a quarter of the pool"},
+    )
+    lease_s: float = field(
+        default=60.0, metadata={"help": "seconds after which an untouched sequence is reclaimed"}
+    )
+    stall_s: float = field(
+        default=30.0, metadata={"help": "seconds after which a running step counts as stalled"}
+    )
+    drain_s: float = field(
+        default=10.0, metadata={"help": "seconds that running steps get at shutdown"}
+    )
+
+    def __post_init__(self) -> None:
+        if self.block_size < 1:
+            raise ValueError("--block-size must be at least 1")
+        if self.kv_tokens < self.block_size:
+            raise ValueError("--kv-tokens must hold at least one block")
+        if self.max_model_len < 0 or self.threads < 0 or self.max_step_rows < 0:
+            raise ValueError("--max-model-len, --threads and --max-step-rows must be 0 or more")
+        if self.prefix_cache_blocks < -1:
+            raise ValueError("--prefix-cache-blocks must be -1 or more")
+        if min(self.lease_s, self.stall_s, self.drain_s) <= 0:
+            raise ValueError("--lease-s, --stall-s and --drain-s must be above 0")
+        if self.exactness not in EXACTNESS:
+            raise ValueError(f"--exactness must be one of {', '.join(EXACTNESS)}")
+
+    @property
+    def model_id(self) -> str:
+        """The name under which the model is served."""
+        return self.served_model_name or self.model.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def num_blocks(self) -> int:
+        """Whole KV blocks of the pool."""
+        return self.kv_tokens // self.block_size
+
+    @property
+    def num_evictable_blocks(self) -> int:
+        """Most unused blocks that the prefix cache keeps."""
+        return self.num_blocks // 4 if self.prefix_cache_blocks < 0 else self.prefix_cache_blocks
