@@ -12,6 +12,7 @@ DSparkError
 ├── NotReady               UNAVAILABLE          503  starting
 │   └── Draining           UNAVAILABLE          503  shutting down
 ├── BackendUnavailable     UNAVAILABLE          503  the service behind does not answer
+├── DeadlineExceeded       DEADLINE_EXCEEDED    504  the caller's deadline passed
 ├── Unauthenticated        UNAUTHENTICATED      401
 └── InternalError          INTERNAL             500  a bug
 
@@ -141,6 +142,14 @@ class BackendUnavailable(DSparkError):
 
     def __init__(self, service: str, problem: str) -> None:
         super().__init__(f"{service}: {problem}", {"service": service})
+
+
+class DeadlineExceeded(DSparkError):
+    """The caller's deadline passed before the call ended."""
+
+    reason = "DEADLINE_EXCEEDED"
+    code = "DEADLINE_EXCEEDED"
+    http_status = 504
 
 
 class Unauthenticated(DSparkError):

@@ -1,0 +1,22 @@
+"""The Python SDK: ``Client`` and ``AsyncClient`` over gRPC."""
+
+from dspark.client.async_client import AsyncClient, AsyncStream
+from dspark.client.options import GenerateOptions, Prompt
+from dspark.client.results import Chunk, Completion, Model, Started
+from dspark.client.sync_client import Client, Stream
+from dspark.sampling import FinishReason, SpeculationParams
+
+__all__ = [
+    "AsyncClient",
+    "AsyncStream",
+    "Chunk",
+    "Client",
+    "Completion",
+    "FinishReason",
+    "GenerateOptions",
+    "Model",
+    "Prompt",
+    "SpeculationParams",
+    "Started",
+    "Stream",
+]

@@ -1,0 +1,37 @@
+"""What a caller may ask for: prompt forms and keyword options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, TypedDict
+
+from dspark.sampling import SpeculationParams
+
+Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, str]]
+"""Raw text (special tokens parsed, nothing added), token ids, or messages with role and content."""
+
+
+class GenerateOptions(TypedDict, total=False):
+    """Keyword options of ``generate`` and ``stream``; absent or None means the server's default.
+
+    ``stop`` has stop strings, ``speculation`` is True, False or SpeculationParams, ``timeout`` is a
+    deadline for the whole call in seconds. The others: protos/dspark/v1/inference_service.proto
+    and sampling.proto.
+    """
+
+    model: str | None
+    max_tokens: int | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    seed: int | None
+    stop: str | Sequence[str] | None
+    stop_token_ids: Sequence[int] | None
+    ignore_eos: bool | None
+    speculation: bool | SpeculationParams | None
+    cache_salt: str | None
+    priority: int | None
+    use_prefix_cache: bool | None
+    request_id: str | None
+    timeout: float | None

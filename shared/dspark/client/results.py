@@ -1,0 +1,73 @@
+"""What a completion gives: the events of a stream, and the whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dspark.sampling import FinishReason, SpeculationStats, StepBreakdown, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Opens a stream; ``seed`` is the one in use, given or drawn."""
+
+    request_id: str
+    model: str
+    prompt_tokens: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """New tokens of one step; ``num_accepted`` of them came from candidates.
+
+    ``text`` never ends inside a character, so it may be empty while one is incomplete.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    num_accepted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Ends a stream; ``stop_reason`` is the stop string or stop token id, else None."""
+
+    finish_reason: FinishReason
+    stop_reason: str | int | None = None
+    usage: Usage = field(default_factory=Usage)
+    speculation: SpeculationStats = field(default_factory=SpeculationStats)
+    steps: StepBreakdown = field(default_factory=StepBreakdown)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A finished completion. Times are wall times seen by this client, in milliseconds.
+
+    ``ttft_ms`` runs from the call to the first tokens, ``itl_ms`` has the gap before each later chunk
+    (a chunk has all tokens of one step), ``elapsed_ms`` runs to the end of the stream.
+    """
+
+    request_id: str
+    model: str
+    seed: int
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    stop_reason: str | int | None
+    usage: Usage
+    speculation: SpeculationStats
+    steps: StepBreakdown
+    ttft_ms: float
+    itl_ms: tuple[float, ...]
+    elapsed_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A served model; ``exactness`` is "strict" or "fast"."""
+
+    id: str
+    max_model_len: int
+    sources: tuple[str, ...]
+    exactness: str

@@ -1,0 +1,116 @@
+"""The client, sync: the async one on a background event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self, Unpack
+
+from dspark.client.async_client import DEFAULT_TARGET, AsyncClient, AsyncStream
+from dspark.client.event_loop import background_loop
+from dspark.client.options import GenerateOptions, Prompt
+from dspark.client.results import Chunk, Completion, Model, Started
+
+
+class Stream(Iterator[Chunk]):
+    """The chunks of one completion; leaving it early (``with``, ``close``, ``break``) cancels it."""
+
+    def __init__(self, stream: AsyncStream) -> None:
+        self._stream = stream
+        self._loop = background_loop()
+
+    @property
+    def started(self) -> Started | None:
+        return self._stream.started
+
+    @property
+    def completion(self) -> Completion:
+        """The whole completion; raises InternalError before the iteration has ended by itself."""
+        return self._stream.completion
+
+    def __next__(self) -> Chunk:
+        chunk = self._loop.run(anext_or_none(self._stream))
+        if chunk is None:
+            raise StopIteration
+        return chunk
+
+    def close(self) -> None:
+        """Cancel the request unless it has finished."""
+        self._loop.run(self._stream.aclose())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # A dropped iterator must cancel too, and the call may only be touched on its own loop.
+        self._loop.loop.call_soon_threadsafe(self._stream.cancel)
+
+
+async def anext_or_none(stream: AsyncStream) -> Chunk | None:
+    """StopAsyncIteration cannot cross a future."""
+    return await anext(stream, None)
+
+
+class Client:
+    """A connection to a DSpark gateway at ``host:port`` or ``unix:/path``; threads may share it.
+
+    ::
+
+        with Client() as client:
+            print(client.generate("Once", max_tokens=32).text)
+            for chunk in client.stream([{"role": "user", "content": "Hi"}]):
+                print(chunk.text, end="")
+
+    Failed calls raise a ``dspark.errors`` class.
+    """
+
+    def __init__(self, target: str = DEFAULT_TARGET) -> None:
+        self._client = AsyncClient(target)
+        self._loop = background_loop()
+
+    @property
+    def target(self) -> str:
+        return self._client.target
+
+    def stream(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Stream:
+        """Start a completion and iterate over its chunks."""
+
+        async def start() -> AsyncStream:
+            return self._client.stream(prompt, **options)
+
+        return Stream(self._loop.run(start()))
+
+    def generate(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Completion:
+        """Run a completion to its end."""
+        return self._loop.run(self._client.generate(prompt, **options))
+
+    def models(self, timeout: float | None = None) -> tuple[Model, ...]:
+        """The served models."""
+        return self._loop.run(self._client.models(timeout))
+
+    def is_ready(self, timeout: float = 1.0) -> bool:
+        """Whether the gateway answers and serves requests now."""
+        return self._loop.run(self._client.is_ready(timeout))
+
+    def close(self) -> None:
+        """Cancel what runs and close the connection."""
+        self._loop.run(self._client.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,121 @@
+"""The client's side of inference_service.proto."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dspark.client.options import GenerateOptions, Prompt
+from dspark.client.results import Chunk, Finished, Model, Started
+from dspark.errors import InvalidArgument
+from dspark.sampling import FinishReason, SpeculationParams
+from dspark.v1 import inference_service_pb2 as pb
+from dspark.v1 import sampling_pb2
+from dspark.wire.sampling import (
+    breakdown_from_proto,
+    finish_reason_from_proto,
+    speculation_to_proto,
+    stats_from_proto,
+    usage_from_proto,
+)
+
+_SAMPLING = ("max_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "ignore_eos")
+_DIRECT = ("model", "request_id", "cache_salt", "priority", "use_prefix_cache")
+_MESSAGE_KEYS = {"role", "content"}
+
+
+def request_to_proto(prompt: Prompt, options: GenerateOptions) -> pb.GenerateRequest:
+    """Raises TypeError for an unknown option, InvalidArgument for a value its field cannot hold."""
+    unknown = set(options) - set(GenerateOptions.__annotations__)
+    if unknown:
+        raise TypeError(f"unknown option {sorted(unknown)[0]!r}")
+    given = {name: value for name, value in options.items() if value is not None}
+    request = pb.GenerateRequest()
+    _set_prompt(request, prompt)
+    for name in _DIRECT:
+        _set(request, name, given)
+    for name in _SAMPLING:
+        _set(request.sampling, name, given)
+    stop = given.get("stop", ())
+    _extend(request.stop_strings, "stop", (stop,) if isinstance(stop, str) else stop)
+    _extend(request.sampling.stop_token_ids, "stop_token_ids", given.get("stop_token_ids", ()))
+    if "speculation" in given:
+        request.speculation.CopyFrom(_speculation(given["speculation"]))
+    return request
+
+
+def started_from_proto(message: pb.GenerateStarted) -> Started:
+    return Started(message.request_id, message.model, message.prompt_tokens, message.seed)
+
+
+def chunk_from_proto(message: pb.GenerateChunk) -> Chunk:
+    return Chunk(message.text, tuple(message.token_ids), message.num_accepted)
+
+
+def finished_from_proto(message: pb.GenerateComplete) -> Finished:
+    stop = message.WhichOneof("stop_reason")
+    return Finished(
+        finish_reason=finish_reason_from_proto(message.finish_reason) or FinishReason.ERROR,
+        stop_reason=None if stop is None else getattr(message, stop),
+        usage=usage_from_proto(message.usage),
+        speculation=stats_from_proto(message.speculation),
+        steps=breakdown_from_proto(message.steps),
+    )
+
+
+def models_from_proto(message: pb.ListModelsResponse) -> tuple[Model, ...]:
+    return tuple(
+        Model(card.id, card.max_model_len, tuple(card.sources), card.exactness)
+        for card in message.models
+    )
+
+
+def _set(message: Any, name: str, given: Mapping[str, Any]) -> None:
+    if name not in given:
+        return
+    try:
+        setattr(message, name, given[name])
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(name, str(error)) from error
+
+
+def _extend(repeated: Any, name: str, values: Any) -> None:
+    try:
+        repeated.extend(values)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(name, str(error)) from error
+
+
+def _set_prompt(request: pb.GenerateRequest, prompt: Prompt) -> None:
+    if isinstance(prompt, str):
+        request.text = prompt
+    elif isinstance(prompt, Sequence) and prompt and isinstance(prompt[0], Mapping):
+        request.chat.SetInParent()
+        for index, message in enumerate(prompt):
+            request.chat.messages.append(_message(index, message))
+    elif isinstance(prompt, Sequence):
+        request.token_ids.SetInParent()
+        _extend(request.token_ids.ids, "prompt", prompt)
+    else:
+        raise InvalidArgument("prompt", "must be text, token ids or chat messages")
+
+
+def _message(index: int, message: Any) -> pb.ChatMessage:
+    where = f"messages[{index}]"
+    if not isinstance(message, Mapping) or set(message) != _MESSAGE_KEYS:
+        raise InvalidArgument(where, "must have exactly role and content")
+    try:
+        return pb.ChatMessage(role=message["role"], content=message["content"])
+    except TypeError as error:
+        raise InvalidArgument(where, "role and content must be text") from error
+
+
+def _speculation(value: Any) -> sampling_pb2.SpeculationParams:
+    if isinstance(value, bool):
+        return sampling_pb2.SpeculationParams(enabled=value)
+    if isinstance(value, SpeculationParams):
+        try:
+            return speculation_to_proto(value)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgument("speculation", str(error)) from error
+    raise InvalidArgument("speculation", "must be True, False or SpeculationParams")
