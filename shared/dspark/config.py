@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar, get_type_hints
 
 Config = TypeVar("Config")
@@ -48,7 +48,12 @@ def from_namespace(
         if hasattr(namespace, field.name):
             values[field.name] = getattr(namespace, field.name)
         elif variable in environ:
-            values[field.name] = _parse_variable(variable, environ[variable], hints[field.name])
+            values[field.name] = _parse_variable(
+                variable,
+                environ[variable],
+                hints[field.name],
+                field.metadata.get("choices"),
+            )
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise SystemExit(f"--{field.name.replace('_', '-')} (or {variable}) is required")
     try:
@@ -94,7 +99,7 @@ def _parser_of(hint: Any) -> Any:
     return str
 
 
-def _parse_variable(variable: str, text: str, hint: Any) -> Any:
+def _parse_variable(variable: str, text: str, hint: Any, choices: Collection[Any] | None) -> Any:
     if hint is bool:
         if text.lower() in ("1", "true", "yes", "on"):
             return True
@@ -102,6 +107,9 @@ def _parse_variable(variable: str, text: str, hint: Any) -> Any:
             return False
         raise SystemExit(f"{variable}={text!r} is not a boolean (use true or false)")
     try:
-        return _parser_of(hint)(text)
+        value = _parser_of(hint)(text)
     except ValueError as error:
         raise SystemExit(f"{variable}={text!r}: {error}") from error
+    if choices is not None and value not in choices:
+        raise SystemExit(f"{variable}={text!r} is not one of {', '.join(map(str, choices))}")
+    return value

@@ -46,7 +46,11 @@ class InvalidArgument(DSparkError):
 
     def __init__(self, field: str, problem: str, **metadata: str) -> None:
         super().__init__(f"{field}: {problem}", {"field": field, **metadata})
-        self.field = field
+
+    @property
+    def field(self) -> str:
+        """Name of the field, also when the error came over the wire."""
+        return self.metadata.get("field", "")
 
 
 class UnsupportedField(InvalidArgument):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, NoReturn, cast
@@ -88,7 +89,8 @@ class ErrorInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]
                 handler.request_deserializer,
                 handler.response_serializer,
             )
-        if handler.unary_stream:
+        # A handler that uses context.write, as health's Watch does, is a coroutine: left as is.
+        if handler.unary_stream and inspect.isasyncgenfunction(handler.unary_stream):
             return grpc.unary_stream_rpc_method_handler(
                 _guard_stream(handler.unary_stream, handler_call_details.method),
                 handler.request_deserializer,

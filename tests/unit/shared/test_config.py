@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field
+
+import pytest
+
+from dspark import config
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One field of every supported type."""
+
+    model: str = field(metadata={"help": "what to serve"})
+    port: int = 50051
+    share: float = 0.5
+    redis_url: str | None = None
+    limit: int | None = None
+    reflection: bool = True
+    sources: tuple[str, ...] = ("suffix", "recycle")
+    exactness: str = field(default="strict", metadata={"choices": ("strict", "fast")})
+
+    def __post_init__(self) -> None:
+        if self.port < 0:
+            raise ValueError("port must not be negative")
+
+
+def parse(argv: list[str], environ: dict[str, str] | None = None) -> Settings:
+    parser = argparse.ArgumentParser()
+    config.add_arguments(parser, Settings)
+    return config.from_namespace(Settings, parser.parse_args(argv), environ or {})
+
+
+def test_defaults_come_from_the_class() -> None:
+    assert parse(["--model", "m"]) == Settings("m")
+
+
+def test_every_type_parses_from_flags() -> None:
+    argv = "--model m --port 1 --share 0.25 --redis-url redis://h --limit 7 --no-reflection"
+    argv += " --sources a,,b, --exactness fast"
+    expected = Settings("m", 1, 0.25, "redis://h", 7, False, ("a", "b"), "fast")
+    assert parse(argv.split()) == expected
+
+
+def test_every_type_parses_from_the_environment() -> None:
+    environ = {
+        "DSPARK_MODEL": "m",
+        "DSPARK_PORT": "1",
+        "DSPARK_SHARE": "0.25",
+        "DSPARK_REDIS_URL": "redis://h",
+        "DSPARK_LIMIT": "7",
+        "DSPARK_REFLECTION": "off",
+        "DSPARK_SOURCES": "a, b",
+        "DSPARK_EXACTNESS": "fast",
+    }
+    expected = Settings("m", 1, 0.25, "redis://h", 7, False, ("a", "b"), "fast")
+    assert parse([], environ) == expected
+
+
+def test_a_flag_wins_over_the_environment() -> None:
+    assert parse(["--model", "m", "--port", "2"], {"DSPARK_PORT": "1"}).port == 2
+
+
+@pytest.mark.parametrize(
+    ("environ", "named"),
+    [
+        ({"DSPARK_PORT": "many"}, "DSPARK_PORT"),
+        ({"DSPARK_SHARE": "half"}, "DSPARK_SHARE"),
+        ({"DSPARK_LIMIT": ""}, "DSPARK_LIMIT"),
+        ({"DSPARK_REFLECTION": "maybe"}, "DSPARK_REFLECTION"),
+        ({"DSPARK_EXACTNESS": "sloppy"}, "DSPARK_EXACTNESS"),
+        ({"DSPARK_PORT": "-1"}, "port must not be negative"),
+    ],
+)
+def test_a_bad_variable_is_an_error_that_names_it(environ: dict[str, str], named: str) -> None:
+    with pytest.raises(SystemExit, match=named):
+        parse(["--model", "m"], environ)
+
+
+@pytest.mark.parametrize("argv", [["--port", "many"], ["--exactness", "sloppy"], ["--unknown"]])
+def test_a_bad_flag_is_an_error_that_names_it(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--model", "m", *argv])
+    assert argv[0] in capsys.readouterr().err
+
+
+def test_a_missing_required_setting_names_flag_and_variable() -> None:
+    with pytest.raises(SystemExit, match=r"--model \(or DSPARK_MODEL\) is required"):
+        parse([])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings("m"),
+        Settings("m", 1, 0.25, "redis://h", 7, False, ("a", "b"), "fast"),
+        Settings("-m with spaces", sources=()),
+        Settings("m", limit=0),
+    ],
+)
+def test_to_arguments_makes_an_equal_config(settings: Settings) -> None:
+    assert parse(config.to_arguments(settings)) == settings
+
+
+def test_parse_reads_the_command_line_given() -> None:
+    assert config.parse(Settings, "a service", ["--model", "m", "--port", "9"]).port == 9
