@@ -30,7 +30,7 @@ class VerifierConfig:
     exactness: str = field(
         default="strict",
         metadata={
-            "help": "strict: tokens never depend on batch or speculation; fast: near-ties may differ",
+            "help": "strict: tokens depend on no neighbour; fast: near-ties may differ",
             "choices": EXACTNESS,
         },
     )

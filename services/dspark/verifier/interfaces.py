@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from dspark.verifier.forward_batch import ForwardBatch, IntArray
 
 # Says one line about the long part that runs now, such as "loading weights".
+# dspark.verifier.model.loader.load_model(config: VerifierConfig, progress: Progress) -> LoadedModel
+# is the entry point that ``python -m dspark.verifier`` calls; it raises ModelRefused.
 Progress = Callable[[str], None]
 
 
@@ -38,7 +40,7 @@ class KvStore(Protocol):
     """The KV pool's memory, addressed by slot."""
 
     def move(self, sources: IntArray, destinations: IntArray) -> None:
-        """Copy all layers' K/V from source slots to destination slots; reads happen before writes."""
+        """Copy all layers' K/V from source to destination slots; reads happen before writes."""
         ...
 
 
@@ -46,9 +48,9 @@ class KvStore(Protocol):
 class LoadedModel:
     """A model that is loaded, self-tested and warmed up, with its KV pool.
 
-    ``model_digest`` identifies weights and dtype, ``kernel_class`` the arithmetic. ``exactness`` is "strict"
-    only where the row-invariance self-test passed. ``verify_costs`` is (rows, milliseconds), ascending and
-    monotone.
+    ``model_digest`` identifies weights and dtype, ``kernel_class`` the arithmetic. ``exactness``
+    is "strict" only where the row-invariance self-test passed. ``verify_costs`` is
+    (rows, milliseconds), ascending and monotone.
     """
 
     runner: ModelRunner

@@ -1,0 +1,73 @@
+"""Which tokens may be drawn: top-k, top-p and min-p, in this order, after temperature.
+
+Each filter sees the distribution that the one before it left, renormalised. Ties go by lowest id,
+so that a filter keeps exactly as many tokens as it says.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspark.sampling import SamplingParams
+from dspark.verifier.sampling.top_ids import top_ids
+
+Ids = NDArray[np.int64]
+Logits = NDArray[np.float32]
+
+# How far below the largest scaled logit top-p looks for its tokens; the last step looks everywhere.
+_NUCLEUS_WIDTHS = (8.0, 20.0, math.inf)
+
+
+def surviving_tokens(logits: Logits, params: SamplingParams) -> Ids | None:
+    """Ids that survive the filters, in no particular order; None means all of them."""
+    ids: Ids | None = None
+    if 0 < params.top_k < len(logits):
+        ids = top_ids(logits[None], params.top_k)[0]
+    if params.top_p < 1.0:
+        ids = keep_top_p(logits, ids, params.temperature, params.top_p)
+    if params.min_p > 0.0:
+        ids = keep_min_p(logits, ids, params.temperature, params.min_p)
+    return ids
+
+
+def keep_top_p(logits: Logits, ids: Ids | None, temperature: float, top_p: float) -> Ids:
+    """The fewest most likely of ``ids`` (descending; None means all) that together reach p."""
+    if ids is None:
+        weights = _weights(logits, temperature)
+        wanted = top_p * float(weights.sum(dtype=np.float64))
+        ids = _descending_ids(logits, weights, wanted)
+        masses = np.cumsum(weights[ids], dtype=np.float64)
+    else:
+        masses = np.cumsum(_weights(logits[ids], temperature), dtype=np.float64)
+        wanted = top_p * float(masses[-1])
+    return ids[: int(np.searchsorted(masses, wanted)) + 1]
+
+
+def keep_min_p(logits: Logits, ids: Ids | None, temperature: float, min_p: float) -> Ids:
+    """Those of ``ids`` (None means all) at least ``min_p`` times as likely as the most likely
+    token.
+    """
+    threshold = np.float32(float(logits.max()) + temperature * math.log(min_p))
+    if ids is None:
+        return np.flatnonzero(logits >= threshold)
+    return ids[logits[ids] >= threshold]
+
+
+def _weights(logits: Logits, temperature: float) -> Logits:
+    """Unnormalised probabilities; the largest is 1."""
+    with np.errstate(over="ignore", under="ignore"):
+        weights: Logits = np.exp((logits - logits.max()) / np.float32(max(temperature, 1e-30)))
+    return weights
+
+
+def _descending_ids(logits: Logits, weights: Logits, wanted: float) -> Ids:
+    """Ids of a leading part of the vocabulary, most likely first, whose weight reaches ``wanted``.
+    """
+    for width in _NUCLEUS_WIDTHS:
+        ids = np.flatnonzero(weights >= np.float32(math.exp(-width)))
+        if float(weights[ids].sum(dtype=np.float64)) > wanted or width == math.inf:
+            break
+    return ids[np.argsort(-logits[ids], kind="stable")]

@@ -1,0 +1,77 @@
+"""Noise that is a pure function of (seed, position, token id)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+Bits = NDArray[np.uint64]
+
+_MASK = 2**64 - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+_MIX_1 = 0xBF58476D1CE4E5B9
+_MIX_2 = 0x94D049BB133111EB
+_POSITION_STRIDE = 0xD1342543DE82EF95
+# Uniform draws are (k + 1/2) / 2**52: exact in float64 and strictly inside (0, 1).
+_UNIFORM_BITS = 52
+_SHIFT = np.uint64(64 - _UNIFORM_BITS)
+
+
+class KeyedNoise:
+    """The noise of one drawn token: 64 bits, or a Gumbel draw, for each token id.
+
+    The bits are SplitMix64's output function (Steele et al. 2014) over a key made of seed and
+    position, with the token id as the counter. No state exists, so nothing can advance it wrongly.
+    """
+
+    def __init__(self, seed: int, position: int) -> None:
+        mixed_seed = _mix((seed + _GOLDEN) & _MASK)
+        self._key = np.uint64(_mix((mixed_seed + position * _POSITION_STRIDE) & _MASK))
+
+    def bits(self, token_ids: Ids) -> Bits:
+        """[n] the raw bits of some token ids."""
+        return self._finish(token_ids.astype(np.uint64) * np.uint64(_GOLDEN))
+
+    def bits_of_all(self, vocab_size: int) -> Bits:
+        """[vocab_size] the raw bits of every token id."""
+        return self._finish(_counters(vocab_size).copy())
+
+    def gumbel(self, token_ids: Ids) -> NDArray[np.float64]:
+        """[n] standard Gumbel draws of some token ids."""
+        uniform = ((self.bits(token_ids) >> _SHIFT) + 0.5) * 2.0**-_UNIFORM_BITS
+        draws: NDArray[np.float64] = -np.log(-np.log(uniform))
+        return draws
+
+    def _finish(self, counters: Bits) -> Bits:
+        counters += self._key
+        for shift, factor in ((30, _MIX_1), (27, _MIX_2)):
+            counters ^= counters >> np.uint64(shift)
+            counters *= np.uint64(factor)
+        counters ^= counters >> np.uint64(31)
+        return counters
+
+
+def bits_at_gumbel(value: float) -> int | None:
+    """Bits that every draw of at least ``value`` reaches; None if no draw can be that large.
+
+    Errs a few units on the low side, so it may let smaller draws through but never keeps one out.
+    """
+    uniform = float(np.exp(-np.exp(-max(value, -700.0))))
+    threshold = int(uniform * 2.0**_UNIFORM_BITS) - 4
+    if threshold >= 2**_UNIFORM_BITS - 4 and value > 40.0:
+        return None
+    return max(threshold, 0) << int(_SHIFT)
+
+
+def _mix(value: int) -> int:
+    value = ((value ^ (value >> 30)) * _MIX_1) & _MASK
+    value = ((value ^ (value >> 27)) * _MIX_2) & _MASK
+    return value ^ (value >> 31)
+
+
+@lru_cache(maxsize=4)
+def _counters(vocab_size: int) -> Bits:
+    return np.arange(vocab_size, dtype=np.uint64) * np.uint64(_GOLDEN)

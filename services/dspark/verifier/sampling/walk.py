@@ -1,0 +1,79 @@
+"""Sample-and-match: plain decoding over logits rows that speculation computed ahead of time.
+
+At the anchor's row the walk draws a token exactly as plain decoding would. If a child node carries
+that token, the child is accepted and its row is the next one; if not, or if the token ends the
+sequence, the token is the bonus token and the walk ends. No probability of the candidates takes
+part, so the drawn tokens cannot depend on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspark.sampling import FinishReason
+from dspark.token_tree import TokenTree
+from dspark.verifier.sampling.sampler import BadLogits, Sampler
+
+
+@dataclass(frozen=True, slots=True)
+class StopRules:
+    """What ends a sequence. ``num_remaining`` is how many tokens it may still commit, at least 1.
+    """
+
+    stop_token_ids: frozenset[int]
+    num_remaining: int
+
+
+@dataclass(frozen=True, slots=True)
+class WalkResult:
+    """Committed tokens, and the accepted nodes among them (node i as i + 1), anchor first.
+
+    The last committed token is the bonus token, which is no node.
+    """
+
+    committed_token_ids: tuple[int, ...]
+    accepted_nodes: tuple[int, ...]
+    finish_reason: FinishReason | None = None
+    stop_token_id: int | None = None
+
+
+def walk(
+    tree: TokenTree,
+    logits: NDArray[np.float32],
+    sampler: Sampler,
+    rules: StopRules,
+    *,
+    base_len: int,
+) -> WalkResult:
+    """Walk ``tree`` over its logits [1 + num_nodes, vocab_size], the anchor's row first.
+
+    ``base_len`` is the length of the sequence before the walk. A row that no token can be drawn
+    from ends the sequence with ERROR.
+    """
+    committed: list[int] = []
+    accepted: list[int] = []
+    entry = 0
+    while True:
+        try:
+            token_id = sampler.draw(logits[entry], base_len + len(committed), committed)
+        except BadLogits:
+            return WalkResult(tuple(committed), tuple(accepted), FinishReason.ERROR)
+        committed.append(token_id)
+        reason = _finish_reason(token_id, len(committed), rules)
+        child = tree.children[entry].get(token_id) if len(tree) else None
+        if reason is not None or child is None:
+            stop = token_id if reason is FinishReason.STOP else None
+            return WalkResult(tuple(committed), tuple(accepted), reason, stop)
+        accepted.append(child)
+        entry = child
+
+
+def _finish_reason(token_id: int, num_committed: int, rules: StopRules) -> FinishReason | None:
+    if token_id in rules.stop_token_ids:
+        return FinishReason.STOP
+    if num_committed >= rules.num_remaining:
+        return FinishReason.LENGTH
+    return None
