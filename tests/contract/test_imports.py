@@ -57,6 +57,10 @@ def test_a_service_without_tensors_imports_without_torch(service: str) -> None:
     import_all(modules_of(f"dspark.{service}"), {"torch", "transformers", "numpy"})
 
 
+def test_the_command_line_leaves_torch_to_child_processes() -> None:
+    import_all(modules_of("dspark.cli"), {"torch", "transformers"})
+
+
 def test_the_sdk_imports_with_grpc_alone() -> None:
     import_all(modules_of("dspark.client"), top_level_modules_outside(closure("dspark")))
 
