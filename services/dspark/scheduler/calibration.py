@@ -1,0 +1,76 @@
+"""How far the sources' scores are to be believed, learnt from every verified tree.
+
+A node is tried when a token was drawn at its parent's row, and accepted when it is that token.
+Tries are counted by who proposed the node, how deep it is and what score it had; the calibrated
+score is the accepted share, shrunk to the node's own score while tries are few. Old tries fade.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dspark.token_tree import TokenTree
+
+PRIOR_WEIGHT = 6.0
+DECAY = 0.99
+SCORE_BINS = 10
+# Below 1, so that a child's survival is always under its parent's.
+MAX_SCORE = 0.999
+MIN_SCORE = 1e-4
+_DEPTH_BUCKETS = (0, 1, 2, 3, 4, 4, 5, 5, 5)
+_LAST_BUCKET = 6
+
+_Key = tuple[tuple[str, ...], int, int]
+
+
+@dataclass(slots=True)
+class _Counts:
+    tries: float = 0.0
+    accepts: float = 0.0
+
+    def add(self, accepted: bool) -> None:
+        self.tries = self.tries * DECAY + 1.0
+        self.accepts = self.accepts * DECAY + accepted
+
+
+class Calibration:
+    """Decayed acceptance counts by (sources, depth bucket, score bin)."""
+
+    def __init__(self) -> None:
+        self._counts: dict[_Key, _Counts] = {}
+        self._names: dict[tuple[tuple[str, ...], int], tuple[str, ...]] = {}
+
+    def survivals(self, tree: TokenTree) -> list[float]:
+        """Calibrated probability of each node to lie on the accepted path."""
+        survivals: list[float] = []
+        for node, parent in enumerate(tree.parents):
+            score = tree.scores[node]
+            counts = self._counts.get(self._key(tree, node))
+            if counts is not None:
+                weight = PRIOR_WEIGHT + counts.tries
+                score = (counts.accepts + PRIOR_WEIGHT * score) / weight
+            score = min(max(score, MIN_SCORE), MAX_SCORE)
+            survivals.append(score if parent == 0 else score * survivals[parent - 1])
+        return survivals
+
+    def update(self, tree: TokenTree, accepted_nodes: Sequence[int], num_committed: int) -> None:
+        """Count the tried nodes. ``accepted_nodes`` are numbered from 1, as in WorkResult."""
+        drawn_at = {0, *accepted_nodes[: max(num_committed - 1, 0)]}
+        accepted = set(accepted_nodes)
+        for node, parent in enumerate(tree.parents):
+            if parent in drawn_at:
+                counts = self._counts.setdefault(self._key(tree, node), _Counts())
+                counts.add(node + 1 in accepted)
+
+    def _key(self, tree: TokenTree, node: int) -> _Key:
+        depth = tree.depths[node]
+        bucket = _DEPTH_BUCKETS[depth] if depth < len(_DEPTH_BUCKETS) else _LAST_BUCKET
+        score_bin = min(int(tree.scores[node] * SCORE_BINS), SCORE_BINS - 1)
+        return self._sources(tree, node), bucket, score_bin
+
+    def _sources(self, tree: TokenTree, node: int) -> tuple[str, ...]:
+        known = (tree.source_names, tree.source_masks[node])
+        if known not in self._names:
+            self._names[known] = tuple(sorted(tree.sources_of(node)))
+        return self._names[known]

@@ -1,0 +1,114 @@
+"""What a candidates worker knows of each sequence, and what it must be told next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dspark.proposal import CandidatesUpdate, SequenceEnd, SequenceUpdate, Successors
+from dspark.scheduler.request import Request
+from dspark.step import WorkResult
+
+# Successors and ends are hints: beyond these bounds a worker that is away simply misses some.
+MAX_SUCCESSOR_ROWS = 1024
+MAX_ENDS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An update on its way; its fate decides what the worker knows."""
+
+    update: CandidatesUpdate
+    # epoch and length of each sequence once the update is applied
+    lengths: dict[Request, tuple[int, int]]
+    ends: tuple[tuple[Request, bool], ...]
+
+
+class CandidateGraph:
+    """One worker's view. A sequence of which nothing certain is known is sent whole."""
+
+    def __init__(self) -> None:
+        self._known: dict[Request, tuple[int, int]] = {}
+        self._ends: dict[Request, bool] = {}
+        self._successors: dict[str, tuple[list[int], list[int]]] = {}
+
+    def knows(self, request: Request) -> bool:
+        """Whether the worker has this incarnation, perhaps without its last tokens."""
+        known = self._known.get(request)
+        return known is not None and known[0] == request.epoch
+
+    @property
+    def has_ends(self) -> bool:
+        return bool(self._ends)
+
+    def add_end(self, request: Request, completed: bool) -> None:
+        if len(self._ends) < MAX_ENDS:
+            self._ends[request] = completed
+
+    def add_successors(self, request: Request, result: WorkResult) -> None:
+        """Keep the target's own most likely successors of the rows it computed."""
+        if not result.row_token_ids:
+            return
+        rows, tops = self._successors.setdefault(request.spec.cache_salt, ([], []))
+        if len(rows) < MAX_SUCCESSOR_ROWS:
+            rows.extend(result.row_token_ids)
+            tops.extend(result.top_token_ids)
+
+    def next_update(self, requests: Iterable[Request], *, whole: bool) -> Delivery:
+        """New tokens of known sequences, successors and ends; new sequences too if ``whole``."""
+        lengths: dict[Request, tuple[int, int]] = {}
+        sequences: list[SequenceUpdate] = []
+        for request in requests:
+            if not self.knows(request) and not whole:
+                continue
+            lengths[request] = (request.epoch, len(request.token_ids))
+            sequences.extend(self._tail(request))
+        ends = tuple(self._ends.items())
+        for request, completed in ends:
+            if completed:
+                sequences.extend(self._tail(request))
+        successors = tuple(
+            Successors(tuple(rows), tuple(tops), salt)
+            for salt, (rows, tops) in self._successors.items()
+        )
+        self._ends, self._successors = {}, {}
+        releases = tuple(SequenceEnd(r.request_id, r.epoch, completed) for r, completed in ends)
+        return Delivery(CandidatesUpdate(tuple(sequences), successors, releases), lengths, ends)
+
+    def delivered(self, delivery: Delivery, unknown_request_ids: Iterable[str]) -> None:
+        """The worker applied the update, except for sequences that it does not know."""
+        for request, known in delivery.lengths.items():
+            if not request.is_finished:
+                self._known[request] = known
+        self._forget(delivery.ends)
+        unknown = set(unknown_request_ids)
+        if unknown:
+            for request in [r for r in self._known if r.request_id in unknown]:
+                del self._known[request]
+
+    def lost(self, delivery: Delivery) -> None:
+        """Nobody knows whether the update was applied: its sequences go whole, its ends again."""
+        for request in delivery.lengths:
+            self._known.pop(request, None)
+        self._forget(delivery.ends)
+        for request, completed in delivery.ends:
+            self.add_end(request, completed)
+
+    def _forget(self, ends: Iterable[tuple[Request, bool]]) -> None:
+        for request, _ in ends:
+            self._known.pop(request, None)
+
+    def _tail(self, request: Request) -> list[SequenceUpdate]:
+        base_len = self._known[request][1] if self.knows(request) else 0
+        if base_len == len(request.token_ids):
+            return []
+        return [
+            SequenceUpdate(
+                request.request_id,
+                request.epoch,
+                base_len,
+                tuple(request.token_ids[base_len:]),
+                request.num_prompt_tokens,
+                request.spec.cache_salt,
+            )
+        ]

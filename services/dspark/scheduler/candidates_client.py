@@ -1,0 +1,54 @@
+"""Calls to a candidates service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grpc import aio
+
+from dspark import rpc
+from dspark.proposal import CandidatesInfo, CandidatesUpdate, ProposeItem, ProposeOutcome
+from dspark.v1 import candidates_service_pb2 as pb
+from dspark.v1 import candidates_service_pb2_grpc as pb_grpc
+from dspark.wire.proposal import items_to_proto, outcome_from_proto, update_to_proto
+
+INFO_TIMEOUT_S = 1.0
+
+
+class CandidatesClient:
+    """One candidates worker; every failure is a DSparkError, a missed deadline too."""
+
+    def __init__(self, target: str) -> None:
+        self._channel = rpc.channel(target)
+        self._stub = pb_grpc.CandidatesServiceStub(self._channel)
+
+    async def info(self) -> CandidatesInfo:
+        try:
+            message = await self._stub.GetCandidatesInfo(
+                pb.GetCandidatesInfoRequest(), timeout=INFO_TIMEOUT_S
+            )
+        except aio.AioRpcError as error:
+            raise rpc.from_rpc_error(error, "candidates") from error
+        return CandidatesInfo(tuple(message.sources), message.top_k)
+
+    async def propose(
+        self, update: CandidatesUpdate, items: Sequence[ProposeItem], timeout_s: float
+    ) -> ProposeOutcome:
+        message = pb.ProposeRequest(update=update_to_proto(update), items=items_to_proto(items))
+        try:
+            reply = await self._stub.Propose(message, timeout=timeout_s)
+        except aio.AioRpcError as error:
+            raise rpc.from_rpc_error(error, "candidates") from error
+        return outcome_from_proto(reply)
+
+    async def observe(self, update: CandidatesUpdate, timeout_s: float) -> tuple[str, ...]:
+        """Ids of sequences that must be sent whole."""
+        message = pb.ObserveRequest(update=update_to_proto(update))
+        try:
+            reply = await self._stub.Observe(message, timeout=timeout_s)
+        except aio.AioRpcError as error:
+            raise rpc.from_rpc_error(error, "candidates") from error
+        return tuple(reply.unknown_request_ids)
+
+    async def close(self) -> None:
+        await self._channel.close(None)

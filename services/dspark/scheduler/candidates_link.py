@@ -1,0 +1,142 @@
+"""The candidates service as drafting sees it: it may answer, no step waits beyond a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from dspark.errors import DSparkError
+from dspark.proposal import CandidatesInfo, CandidatesUpdate, ProposeItem, ProposeOutcome
+from dspark.scheduler.breaker import CircuitBreaker
+from dspark.scheduler.candidate_graph import CandidateGraph, Delivery
+from dspark.scheduler.request import Request
+
+log = logging.getLogger(__name__)
+
+OBSERVE_TIMEOUT_S = 2.0
+# New tokens ride on the next Propose; without one for this many steps they are sent on their own.
+OBSERVE_INTERVAL = 16
+INFO_BACKOFF_S = (0.1, 5.0)
+
+
+class Candidates(Protocol):
+    """What the link needs of a client."""
+
+    async def info(self) -> CandidatesInfo: ...
+    async def propose(
+        self, update: CandidatesUpdate, items: Sequence[ProposeItem], timeout_s: float
+    ) -> ProposeOutcome: ...
+    async def observe(self, update: CandidatesUpdate, timeout_s: float) -> tuple[str, ...]: ...
+
+
+class CandidatesLink:
+    """One worker behind a circuit breaker; one call at a time, so updates arrive in order."""
+
+    def __init__(
+        self, client: Candidates, breaker: CircuitBreaker, propose_deadline_s: float
+    ) -> None:
+        self.graph = CandidateGraph()
+        self.info: CandidatesInfo | None = None
+        self._client = client
+        self._breaker = breaker
+        self._deadline_s = propose_deadline_s
+        self._observing: asyncio.Task[None] | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._steps_since_update = 0
+
+    def connect(self) -> None:
+        """Learn in the background which sources run."""
+        if self._connecting is None or self._connecting.done():
+            self._connecting = asyncio.create_task(self._connect())
+
+    async def close(self) -> None:
+        for task in (self._connecting, self._observing):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    @property
+    def is_usable(self) -> bool:
+        return self.info is not None and self._breaker.allows()
+
+    async def propose(
+        self, items: Sequence[ProposeItem], requests: Iterable[Request]
+    ) -> ProposeOutcome | None:
+        """Candidates for the items, or None when there are none in time."""
+        give_up_at = time.monotonic() + self._deadline_s
+        if not await self._observed(self._deadline_s):
+            return None
+        delivery = self.graph.next_update(requests, whole=False)
+        self._steps_since_update = 0
+        try:
+            # gRPC refuses a deadline that is over, so a millisecond is always left.
+            timeout_s = max(give_up_at - time.monotonic(), 0.001)
+            outcome = await self._client.propose(delivery.update, items, timeout_s)
+        except Exception as error:
+            self._failed(delivery, error)
+            return None
+        self.graph.delivered(delivery, outcome.unknown_request_ids)
+        self._close_breaker()
+        return outcome
+
+    def observe_in_background(self, requests: Sequence[Request]) -> None:
+        """Send what no Propose is going to carry soon: new sequences, ends, and old news."""
+        self._steps_since_update += 1
+        if not self.is_usable or self._is_observing():
+            return
+        is_due = (
+            self.graph.has_ends
+            or (self._steps_since_update >= OBSERVE_INTERVAL and bool(requests))
+            or any(not self.graph.knows(request) for request in requests)
+        )
+        if is_due:
+            self._steps_since_update = 0
+            delivery = self.graph.next_update(requests, whole=True)
+            self._observing = asyncio.create_task(self._observe(delivery))
+
+    async def _observe(self, delivery: Delivery) -> None:
+        try:
+            unknown = await self._client.observe(delivery.update, OBSERVE_TIMEOUT_S)
+        except asyncio.CancelledError:
+            self.graph.lost(delivery)
+            raise
+        except Exception as error:
+            self._failed(delivery, error)
+        else:
+            # This does not close the breaker: a worker may observe well and yet propose too late.
+            self.graph.delivered(delivery, unknown)
+
+    def _is_observing(self) -> bool:
+        return self._observing is not None and not self._observing.done()
+
+    async def _observed(self, timeout_s: float) -> bool:
+        """Whether no update is on its way any more."""
+        if self._observing is not None and not self._observing.done():
+            await asyncio.wait({self._observing}, timeout=timeout_s)
+        return not self._is_observing()
+
+    def _close_breaker(self) -> None:
+        if not self._breaker.is_closed:
+            log.info("candidates answer again")
+            self.connect()
+        self._breaker.succeeded()
+
+    def _failed(self, delivery: Delivery, error: Exception) -> None:
+        self.graph.lost(delivery)
+        if not isinstance(error, DSparkError):
+            log.error("a candidates reply could not be read", exc_info=error)
+        if self._breaker.failed():
+            log.warning("decoding plainly, candidates fail: %s", error)
+
+    async def _connect(self) -> None:
+        backoff_s, max_backoff_s = INFO_BACKOFF_S
+        while True:
+            try:
+                self.info = await self._client.info()
+                return
+            except DSparkError:
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(backoff_s * 2, max_backoff_s)

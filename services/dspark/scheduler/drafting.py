@@ -1,0 +1,260 @@
+"""From decoding requests to the trees that the verifier gets: ask, check, calibrate, choose."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dspark.errors import InvalidArgument
+from dspark.proposal import DraftProposal, ProposeItem
+from dspark.scheduler.batcher import Batch
+from dspark.scheduler.calibration import Calibration
+from dspark.scheduler.candidates_link import CandidatesLink
+from dspark.scheduler.cost_table import CostTable
+from dspark.scheduler.policy.interface import (
+    Budget,
+    RequestView,
+    ScoredTree,
+    SpeculationPolicy,
+    StepContext,
+)
+from dspark.scheduler.request import Request
+from dspark.scheduler.source_mutes import SourceMutes
+from dspark.scheduler.stats import MovingAverage
+from dspark.step import WorkResult
+from dspark.token_tree import TokenTree
+
+Drafts = Mapping[Request, TokenTree]
+
+FIRST_PROPOSE_MS = 2.0
+# Before anything was proposed, hope for nodes that are right this often.
+FIRST_SCORE = 0.7
+PROFILE_WEIGHT = 0.2
+# Successors are worth having while candidates are asked; steps after the last asking in which they
+# still are.
+SUCCESSOR_STEPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class DraftLimits:
+    """What every tree must fit; sizes in tokens."""
+
+    vocab_size: int
+    max_len: int
+    max_draft_tokens: int
+    mute_after: int
+    mute_steps: int
+
+
+@dataclass(slots=True)
+class _DraftState:
+    """What drafting remembers of one request."""
+
+    mutes: SourceMutes
+    profile: tuple[float, ...]
+    asked_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """A request that may take candidates in this step, and from whom."""
+
+    request: Request
+    view: RequestView
+    max_depth: int
+    sources: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Drafting:
+    """Owns calibration and each request's recent luck. It costs time, but never changes a token."""
+
+    policy: SpeculationPolicy
+    link: CandidatesLink | None
+    limits: DraftLimits
+    costs: CostTable | None
+    calibration: Calibration = field(default_factory=Calibration)
+    propose_ms: MovingAverage = field(default_factory=lambda: MovingAverage(FIRST_PROPOSE_MS))
+    step: int = 0
+    _states: dict[Request, _DraftState] = field(default_factory=dict)
+    _asked_at: int = -SUCCESSOR_STEPS
+    _mean_profile: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        hopes = (FIRST_SCORE**depth for depth in range(1, self.limits.max_draft_tokens + 1))
+        self._mean_profile = tuple(hopes)
+
+    @property
+    def top_k(self) -> int:
+        """How many successors of each logits row the candidates can use now."""
+        link = self.link
+        if self.policy.is_off or link is None or not link.is_usable or link.info is None:
+            return 0
+        return link.info.top_k if self.step - self._asked_at < SUCCESSOR_STEPS else 0
+
+    async def draft(self, batch: Batch, overhead_ms: float) -> Drafts:
+        """A tree for each decoding request that gets one."""
+        self.step += 1
+        link = self.link
+        if self.policy.is_off or link is None or not link.is_usable:
+            return {}
+        wishes = self._wishes(link, batch)
+        context = self._context(batch, overhead_ms)
+        budgets = self.policy.budget([wish.view for wish in wishes], context)
+        asked = {
+            wish.request: (wish, budget)
+            for wish, budget in zip(wishes, budgets, strict=True)
+            if budget.max_nodes
+        }
+        if not asked:
+            return {}
+        proposals = await self._propose(link, batch, list(asked.values()))
+        trees = self._checked(proposals, asked)
+        scored = [
+            ScoredTree(tree, self.calibration.survivals(tree), asked[request][1].explore)
+            for request, tree in trees.items()
+        ]
+        self._remember_profiles(asked, trees, scored)
+        chosen = self.policy.select(scored, context)
+        return {request: tree for request, tree in zip(trees, chosen, strict=True) if tree}
+
+    def learn(self, request: Request, tree: TokenTree, result: WorkResult) -> None:
+        """Take in what became of a verified tree, and the successors that came with it."""
+        link = self.link
+        if link is not None and request.spec.speculation.enabled:
+            link.graph.add_successors(request, result)
+        if tree:
+            num_committed = len(result.committed_token_ids)
+            self.calibration.update(tree, result.accepted_nodes, num_committed)
+            self._state(request).mutes.update(tree, result.accepted_nodes, self.step)
+
+    def observe(self, requests: Sequence[Request]) -> None:
+        """Let candidates know of the running requests, without waiting."""
+        if not self.policy.is_off and self.link is not None:
+            self.link.observe_in_background([r for r in requests if r.spec.speculation.enabled])
+
+    def end(self, request: Request, completed: bool) -> None:
+        self._states.pop(request, None)
+        was_told = request.spec.speculation.enabled and request.epoch
+        if was_told and not self.policy.is_off and self.link is not None:
+            self.link.graph.add_end(request, completed)
+
+    def _wishes(self, link: CandidatesLink, batch: Batch) -> list[_Wish]:
+        wishes = (self._wish(link, request, batch.max_nodes) for request in batch.decodes)
+        return [wish for wish in wishes if wish is not None]
+
+    def _wish(self, link: CandidatesLink, request: Request, max_nodes: int) -> _Wish | None:
+        speculation = request.spec.speculation
+        if not speculation.enabled or link.info is None or not link.graph.knows(request):
+            return None
+        limits = self.limits
+        max_nodes = min(max_nodes, limits.max_draft_tokens, limits.max_len - len(request.token_ids))
+        if speculation.max_draft_tokens is not None:
+            max_nodes = min(max_nodes, speculation.max_draft_tokens)
+        # The last remaining token is always the bonus token, so no node can stand for it.
+        max_depth = request.num_remaining_tokens - 1
+        state = self._state(request)
+        wanted = speculation.sources or link.info.sources
+        sources = state.mutes.active(wanted, self.step)
+        if max_nodes <= 0 or max_depth <= 0 or not sources:
+            return None
+        view = RequestView(max_nodes, state.profile[:max_depth], self.step - state.asked_at)
+        return _Wish(request, view, max_depth, sources)
+
+    async def _propose(
+        self, link: CandidatesLink, batch: Batch, asked: Sequence[tuple[_Wish, Budget]]
+    ) -> tuple[DraftProposal, ...]:
+        items = [
+            ProposeItem(
+                wish.request.request_id,
+                wish.request.epoch,
+                len(wish.request.token_ids),
+                budget.max_nodes,
+                wish.max_depth,
+                wish.sources,
+            )
+            for wish, budget in asked
+        ]
+        started = time.perf_counter()
+        outcome = await link.propose(items, [wish.request for wish, _ in asked])
+        self.propose_ms.add((time.perf_counter() - started) * 1e3)
+        self._asked_at = self.step
+        return () if outcome is None else outcome.proposals
+
+    def _checked(
+        self,
+        proposals: Sequence[DraftProposal],
+        asked: Mapping[Request, tuple[_Wish, Budget]],
+    ) -> dict[Request, TokenTree]:
+        """Proposals that are well formed and still grow from the request's last token."""
+        by_id = {request.request_id: request for request in asked}
+        trees: dict[Request, TokenTree] = {}
+        for proposal in proposals:
+            request = by_id.get(proposal.request_id)
+            if request is None or not is_current(proposal, request):
+                continue
+            wish, budget = asked[request]
+            tree = fitting(proposal.tree, self.limits.vocab_size, budget.max_nodes, wish.max_depth)
+            if tree:
+                trees[request] = tree
+        return trees
+
+    def _remember_profiles(
+        self,
+        asked: Mapping[Request, tuple[_Wish, Budget]],
+        trees: Mapping[Request, TokenTree],
+        scored: Sequence[ScoredTree],
+    ) -> None:
+        offers = dict(zip(trees, scored, strict=True))
+        for request in asked:
+            state = self._state(request)
+            state.asked_at = self.step
+            offer = sorted(offers[request].survivals, reverse=True) if request in offers else []
+            state.profile = _blend(state.profile, offer, PROFILE_WEIGHT)
+            self._mean_profile = _blend(self._mean_profile, offer, PROFILE_WEIGHT / 4)
+
+    def _context(self, batch: Batch, overhead_ms: float) -> StepContext:
+        return StepContext(
+            num_rows=batch.num_rows,
+            num_committing=batch.num_committing,
+            max_nodes=batch.max_nodes,
+            overhead_ms=overhead_ms,
+            propose_ms=self.propose_ms.value,
+            costs=self.costs,
+        )
+
+    def _state(self, request: Request) -> _DraftState:
+        if request not in self._states:
+            mutes = SourceMutes(self.limits.mute_after, self.limits.mute_steps)
+            self._states[request] = _DraftState(mutes, self._mean_profile, self.step)
+        return self._states[request]
+
+
+def is_current(proposal: DraftProposal, request: Request) -> bool:
+    """Whether the proposal grows from the request's last token in its present incarnation."""
+    return (
+        request.is_running
+        and proposal.epoch == request.epoch
+        and proposal.base_len == len(request.token_ids)
+    )
+
+
+def fitting(tree: TokenTree, vocab_size: int, max_nodes: int, max_depth: int) -> TokenTree:
+    """The first nodes within the limits; the empty tree if the tree or a score is not valid."""
+    try:
+        tree.validate(vocab_size)
+    except InvalidArgument:
+        return TokenTree()
+    # A NaN fails the comparison as well.
+    if not all(0.0 < score <= 1.0 and math.isfinite(score) for score in tree.scores):
+        return TokenTree()
+    if len(tree) <= max_nodes and max(tree.depths, default=0) <= max_depth:
+        return tree
+    return tree.subtree([node for node, d in enumerate(tree.depths) if d <= max_depth][:max_nodes])
+
+
+def _blend(old: Sequence[float], new: Sequence[float], weight: float) -> tuple[float, ...]:
+    padded = [*new, *[0.0] * (len(old) - len(new))][: len(old)]
+    return tuple(a + weight * (b - a) for a, b in zip(old, padded, strict=True))

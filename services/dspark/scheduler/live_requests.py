@@ -1,0 +1,120 @@
+"""All live requests and the moves between waiting, running and finished."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from dspark.errors import DSparkError, DuplicateRequest
+from dspark.sampling import FinishReason
+from dspark.scheduler.events import TokensComplete
+from dspark.scheduler.queue import WaitingQueue
+from dspark.scheduler.request import Request, RequestSpec, RequestStatus, is_natural
+from dspark.scheduler.stats import Totals
+from dspark.scheduler.step_timing import breakdown
+from dspark.step import SequenceRef
+
+EndListener = Callable[[Request, bool], None]
+
+
+class LiveRequests:
+    """Owns every request from submit to finish.
+
+    ``releases`` are sequences that the verifier may still hold and must free in the next step.
+    Every admission gets an epoch of its own, larger than all before it, so no late result can be
+    mistaken.
+    """
+
+    def __init__(self, max_waiting: int, first_epoch: int, totals: Totals) -> None:
+        self.waiting = WaitingQueue(max_waiting)
+        self.running: list[Request] = []
+        self.releases: list[SequenceRef] = []
+        self._by_id: dict[str, Request] = {}
+        self._arrivals = itertools.count()
+        self._epochs = itertools.count(first_epoch)
+        self._totals = totals
+        self._tell_end: EndListener = lambda request, completed: None
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def set_end_listener(self, listener: EndListener) -> None:
+        """``listener(request, completed)`` is called when a request ends."""
+        self._tell_end = listener
+
+    def submit(self, spec: RequestSpec) -> Request:
+        """Queue a checked request; raises DuplicateRequest or QueueFull."""
+        if spec.request_id in self._by_id:
+            raise DuplicateRequest(spec.request_id)
+        request = Request(spec, next(self._arrivals))
+        if request.num_remaining_tokens > 0:
+            self.waiting.push_new(request)
+        self._by_id[spec.request_id] = request
+        if request.num_remaining_tokens <= 0:
+            self.complete(request, FinishReason.LENGTH)
+        return request
+
+    def admit(self, request: Request) -> None:
+        self.waiting.remove(request)
+        request.admit(next(self._epochs))
+        self.running.append(request)
+
+    def requeue(self, request: Request) -> None:
+        """Free its place on the verifier; it waits for another, before all that came later."""
+        self.running.remove(request)
+        self.releases.append(request.ref)
+        request.preempt()
+        self.waiting.push(request)
+
+    def preempt_last(self) -> None:
+        """Requeue the running request of the lowest priority that came last."""
+        self._totals.num_preemptions += 1
+        self.requeue(max(self.running, key=lambda request: request.order))
+
+    def complete(
+        self, request: Request, reason: FinishReason, stop_token_id: int | None = None
+    ) -> None:
+        """End the stream; the verifier has released the sequence by itself, if it had it."""
+        self._drop(request)
+        self._totals.count_end(reason)
+        request.stream.push(
+            TokensComplete(
+                reason, stop_token_id, request.usage(), request.stats, breakdown(request.timings)
+            )
+        )
+        self._tell_end(request, is_natural(reason))
+
+    def fail(self, request: Request, error: DSparkError) -> None:
+        """End the stream with an error."""
+        self._release_and_drop(request)
+        self._totals.count_end(FinishReason.ERROR)
+        request.stream.fail(error)
+
+    def cancel(self, request: Request) -> bool:
+        """The client is gone; False when the request had ended before."""
+        if request.is_finished:
+            return False
+        self._release_and_drop(request)
+        self._totals.count_end(FinishReason.ABORT)
+        return True
+
+    def fail_all(self, error: DSparkError) -> None:
+        for request in list(self._by_id.values()):
+            self.fail(request, error)
+
+    def take_releases(self) -> tuple[SequenceRef, ...]:
+        releases, self.releases = tuple(self.releases), []
+        return releases
+
+    def _release_and_drop(self, request: Request) -> None:
+        if request.is_running:
+            self.releases.append(request.ref)
+        self._drop(request)
+        self._tell_end(request, False)
+
+    def _drop(self, request: Request) -> None:
+        if request.status is RequestStatus.RUNNING:
+            self.running.remove(request)
+        self.waiting.remove(request)
+        request.finish()
+        del self._by_id[request.request_id]

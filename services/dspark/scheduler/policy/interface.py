@@ -1,0 +1,104 @@
+"""What a speculation policy sees and decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from dspark.scheduler.cost_table import CostTable
+from dspark.token_tree import TokenTree
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """Settings that policies share; meanings as in SchedulerConfig."""
+
+    num_draft_tokens: int = 7
+    min_gain: float = 0.03
+    explore_share: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """The step that candidates would ride on."""
+
+    # rows of the pass without candidates, and tokens it commits without them
+    num_rows: int
+    num_committing: int
+    # rows left for candidates
+    max_nodes: int
+    # time of a step outside the forward pass and outside proposing, and the time of proposing
+    overhead_ms: float
+    propose_ms: float
+    costs: CostTable | None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestView:
+    """A request that may take candidates.
+
+    ``profile`` is what recent proposals for it offered: calibrated survivals, best first.
+    """
+
+    max_nodes: int
+    profile: tuple[float, ...]
+    steps_since_asked: int
+
+
+class Budget(NamedTuple):
+    """How many nodes to ask for; an exploring request is asked although it is priced out."""
+
+    max_nodes: int = 0
+    explore: bool = False
+
+
+class ScoredTree(NamedTuple):
+    """A proposal with the calibrated survival of each node."""
+
+    tree: TokenTree
+    survivals: Sequence[float]
+    explore: bool = False
+
+
+class SpeculationPolicy(Protocol):
+    """Decides what to ask candidates for, then which of the proposed nodes to verify.
+
+    Nothing it decides can change what is generated.
+    """
+
+    @property
+    def is_off(self) -> bool:
+        """True when it never asks, so candidates need no updates either."""
+        ...
+
+    def budget(self, views: Sequence[RequestView], context: StepContext) -> list[Budget]:
+        """One budget a view; called once a step, before proposing."""
+        ...
+
+    def select(self, trees: Sequence[ScoredTree], context: StepContext) -> list[TokenTree]:
+        """The part of each tree to verify; it may be empty."""
+        ...
+
+
+def best_nodes(trees: Sequence[ScoredTree]) -> list[tuple[float, int, int]]:
+    """All nodes as (survival, tree, node), best first.
+
+    A child's survival is below its parent's, so any number of first entries is a set of valid
+    subtrees.
+    """
+    nodes = [
+        (survival, index, node)
+        for index, scored in enumerate(trees)
+        for node, survival in enumerate(scored.survivals)
+    ]
+    nodes.sort(key=lambda entry: (-entry[0], entry[1], entry[2]))
+    return nodes
+
+
+def keep(trees: Sequence[ScoredTree], nodes: Sequence[Sequence[int]]) -> list[TokenTree]:
+    """The chosen nodes of each tree."""
+    return [
+        scored.tree if len(chosen) == len(scored.tree) else scored.tree.subtree(chosen)
+        for scored, chosen in zip(trees, nodes, strict=True)
+    ]

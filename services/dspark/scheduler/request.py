@@ -1,0 +1,138 @@
+"""One request: its data, its counters, and the states it passes through.
+
+waiting --admit--> running --preempt--> preempted --admit--> running
+any of them --finish--> finished
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+from dspark.sampling import (
+    FinishReason,
+    SamplingParams,
+    SpeculationParams,
+    SpeculationStats,
+    Usage,
+)
+from dspark.scheduler.events import TokenStream
+from dspark.scheduler.step_timing import StepTiming
+from dspark.step import SequenceRef
+
+MAX_TIMINGS = 512
+
+
+class RequestStatus(Enum):
+    """Where a request is in its life."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    PREEMPTED = "preempted"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSpec:
+    """What a client asks for. ``committed_token_ids`` were generated and streamed before."""
+
+    request_id: str
+    prompt_token_ids: tuple[int, ...]
+    sampling: SamplingParams
+    speculation: SpeculationParams = field(default_factory=SpeculationParams)
+    cache_salt: str = ""
+    priority: int = 0
+    use_prefix_cache: bool = True
+    committed_token_ids: tuple[int, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class Request:
+    """A live request. Counters are the state: what is known, what the verifier has computed."""
+
+    spec: RequestSpec
+    arrival: int
+    stream: TokenStream = field(default_factory=TokenStream)
+    token_ids: list[int] = field(default_factory=list)
+    status: RequestStatus = RequestStatus.WAITING
+    epoch: int = 0
+    num_computed_tokens: int = 0
+    num_cached_tokens: int | None = None
+    # Times the verifier lost the sequence or had no room for it alone, since the last commit.
+    num_setbacks: int = 0
+    stats: SpeculationStats = field(default_factory=SpeculationStats)
+    timings: deque[StepTiming] = field(default_factory=lambda: deque(maxlen=MAX_TIMINGS))
+
+    def __post_init__(self) -> None:
+        self.token_ids = [*self.spec.prompt_token_ids, *self.spec.committed_token_ids]
+
+    @property
+    def request_id(self) -> str:
+        return self.spec.request_id
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Requests with a smaller order go first and are preempted last."""
+        return self.spec.priority, self.arrival
+
+    @property
+    def ref(self) -> SequenceRef:
+        return SequenceRef(self.request_id, self.epoch)
+
+    @property
+    def num_prompt_tokens(self) -> int:
+        return len(self.spec.prompt_token_ids)
+
+    @property
+    def num_generated_tokens(self) -> int:
+        return len(self.token_ids) - self.num_prompt_tokens
+
+    @property
+    def num_remaining_tokens(self) -> int:
+        """Tokens that may still be generated."""
+        return self.spec.sampling.max_tokens - self.num_generated_tokens
+
+    @property
+    def num_pending_tokens(self) -> int:
+        """Known tokens whose KV is not computed; a decoding request has one, its anchor."""
+        return len(self.token_ids) - self.num_computed_tokens
+
+    @property
+    def is_running(self) -> bool:
+        return self.status is RequestStatus.RUNNING
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status is RequestStatus.FINISHED
+
+    def admit(self, epoch: int) -> None:
+        """Start an incarnation on the verifier."""
+        assert self.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED), self.status
+        assert epoch > self.epoch
+        self.status = RequestStatus.RUNNING
+        self.epoch = epoch
+        self.num_computed_tokens = 0
+
+    def preempt(self) -> None:
+        """Lose the verifier's state; the committed tokens stay."""
+        assert self.is_running, self.status
+        self.status = RequestStatus.PREEMPTED
+        self.num_computed_tokens = 0
+
+    def commit(self, token_ids: tuple[int, ...]) -> None:
+        assert self.is_running, self.status
+        self.token_ids.extend(token_ids)
+        self.num_setbacks = 0
+
+    def finish(self) -> None:
+        assert not self.is_finished
+        self.status = RequestStatus.FINISHED
+
+    def usage(self) -> Usage:
+        return Usage(self.num_prompt_tokens, self.num_generated_tokens, self.num_cached_tokens or 0)
+
+
+def is_natural(reason: FinishReason) -> bool:
+    """Whether the request ended by itself, so that its text is worth learning from."""
+    return reason in (FinishReason.STOP, FinishReason.LENGTH)

@@ -1,0 +1,121 @@
+"""Applies the outcome of a step to its requests, each result at most once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from dspark.errors import BackendUnavailable
+from dspark.scheduler.events import TokenChunk
+from dspark.scheduler.live_requests import LiveRequests
+from dspark.scheduler.request import Request
+from dspark.scheduler.stats import Totals, count_round
+from dspark.step import SequenceWork, StepOutcome, WorkResult, WorkStatus
+from dspark.token_tree import TokenTree
+
+# A verifier that loses a sequence this often without a token in between will not keep it.
+MAX_SETBACKS = 100
+
+Learner = Callable[[Request, TokenTree, WorkResult], None]
+
+
+@dataclass(slots=True)
+class Applied:
+    """What a step did. Streams are told last, when the step's own time is known."""
+
+    num_done: int = 0
+    # requests for which this was a decode step
+    decoded: list[Request] = field(default_factory=list)
+    tells: list[Callable[[], None]] = field(default_factory=list)
+
+    def tell(self) -> None:
+        for tell in self.tells:
+            tell()
+
+
+class ResultApplier:
+    """Commits, finishes, preempts. A result of another incarnation or length is ignored."""
+
+    def __init__(self, live: LiveRequests, totals: Totals, learn: Learner) -> None:
+        self._live = live
+        self._totals = totals
+        self._learn = learn
+
+    def apply(
+        self, work: Sequence[SequenceWork], requests: Sequence[Request], outcome: StepOutcome
+    ) -> Applied:
+        """``requests`` has the request of each work entry."""
+        applied = Applied()
+        starved = False
+        results = {(result.request_id, result.epoch): result for result in outcome.results}
+        self._totals.num_steps += 1
+        for entry, request in zip(work, requests, strict=True):
+            result = results.get((entry.request_id, entry.epoch))
+            if result is None or not _is_current(entry, request):
+                continue
+            self._note_cached(request, outcome)
+            if result.status is WorkStatus.DONE:
+                self._done(request, entry, result, applied)
+            elif result.status is WorkStatus.NO_BLOCKS:
+                starved = True
+            else:
+                self._setback(request)
+        if starved:
+            self._make_room()
+        return applied
+
+    def _done(
+        self, request: Request, entry: SequenceWork, result: WorkResult, applied: Applied
+    ) -> None:
+        applied.num_done += 1
+        if request.num_pending_tokens == 1:
+            applied.decoded.append(request)
+        request.num_computed_tokens = result.num_computed_tokens
+        if result.committed_token_ids:
+            self._commit(request, entry.tree, result, applied)
+        if (reason := result.finish_reason) is not None:
+            stop_token_id = result.stop_token_id
+            applied.tells.append(lambda: self._live.complete(request, reason, stop_token_id))
+
+    def _commit(
+        self, request: Request, tree: TokenTree, result: WorkResult, applied: Applied
+    ) -> None:
+        committed = result.committed_token_ids
+        if not request.stats.rounds:
+            self._totals.prompt_tokens += request.num_prompt_tokens
+        request.commit(committed)
+        self._totals.generation_tokens += len(committed)
+        count_round((request.stats, self._totals.speculation), tree, result.accepted_nodes)
+        self._learn(request, tree, result)
+        chunk = TokenChunk(committed, min(len(result.accepted_nodes), len(committed)))
+        applied.tells.append(lambda: request.stream.push(chunk))
+
+    def _note_cached(self, request: Request, outcome: StepOutcome) -> None:
+        cached = outcome.cached_tokens.get(request.request_id)
+        if cached is not None and request.num_cached_tokens is None:
+            request.num_cached_tokens = min(cached, request.num_prompt_tokens)
+            self._totals.cached_tokens += request.num_cached_tokens
+
+    def _setback(self, request: Request) -> None:
+        """The verifier lost or contradicts the sequence: admit it anew as it is known here."""
+        request.num_setbacks += 1
+        if request.num_setbacks > MAX_SETBACKS:
+            self._live.fail(request, BackendUnavailable("verifier", "cannot keep the request"))
+        else:
+            self._live.requeue(request)
+
+    def _make_room(self) -> None:
+        """The request that came last gives way, so the first one always goes on."""
+        running = self._live.running
+        if len(running) > 1:
+            self._live.preempt_last()
+        elif running:
+            self._setback(running[0])
+
+
+def _is_current(entry: SequenceWork, request: Request) -> bool:
+    return (
+        request.is_running
+        and request.epoch == entry.epoch
+        and len(request.token_ids) == entry.base_len
+    )

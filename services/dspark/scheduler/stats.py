@@ -1,0 +1,53 @@
+"""Counters since the start, and the statistics of a request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dspark.sampling import FinishReason, SourceCounts, SpeculationStats
+from dspark.token_tree import TokenTree
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counters of the scheduler since its start."""
+
+    num_steps: int = 0
+    num_preemptions: int = 0
+    generation_tokens: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    finished: Counter[FinishReason] = field(default_factory=Counter)
+    speculation: SpeculationStats = field(default_factory=SpeculationStats)
+
+    def count_end(self, reason: FinishReason) -> None:
+        self.finished[reason] += 1
+
+
+def count_round(
+    books: Iterable[SpeculationStats], tree: TokenTree, accepted_nodes: tuple[int, ...]
+) -> None:
+    """Count one committed verify pass in each of the books."""
+    drafted = Counter(name for node in range(len(tree)) for name in tree.sources_of(node))
+    accepted = Counter(name for entry in accepted_nodes for name in tree.sources_of(entry - 1))
+    for stats in books:
+        stats.rounds += 1
+        stats.drafted += len(tree)
+        stats.accepted += len(accepted_nodes)
+        for name, count in drafted.items():
+            counts = stats.sources.setdefault(name, SourceCounts())
+            counts.drafted += count
+            counts.accepted += accepted[name]
+
+
+class MovingAverage:
+    """Exponentially weighted mean that starts at a guess."""
+
+    def __init__(self, initial: float, weight: float = 0.1) -> None:
+        self.value = initial
+        self._weight = weight
+
+    def add(self, sample: float) -> None:
+        self.value += self._weight * (sample - self.value)

@@ -1,0 +1,187 @@
+"""The step: schedule, draft, verify, apply; again while there is work."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+
+from dspark.errors import DSparkError, InternalError
+from dspark.scheduler.batcher import Batch, Batcher, ScheduledRows
+from dspark.scheduler.drafting import Drafting, Drafts
+from dspark.scheduler.live_requests import LiveRequests
+from dspark.scheduler.progress import Progress
+from dspark.scheduler.request import Request
+from dspark.scheduler.results import Applied, ResultApplier
+from dspark.scheduler.stats import MovingAverage
+from dspark.scheduler.step_timing import StepTiming, TimingRing
+from dspark.scheduler.verifier_link import VerifierLink, VerifierLost
+from dspark.step import SequenceAdmission, SequenceWork, StepOutcome, StepPlan
+from dspark.token_tree import TokenTree
+
+log = logging.getLogger(__name__)
+
+FIRST_OVERHEAD_MS = 2.0
+# A step that the verifier refuses is planned anew this often before its requests fail.
+MAX_REFUSALS = 3
+IDLE_PAUSE_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """A plan and the requests its work entries stand for."""
+
+    plan: StepPlan
+    requests: tuple[Request, ...]
+
+
+@dataclass(slots=True)
+class _Clock:
+    """When the parts of the present step began, by time.perf_counter."""
+
+    started: float
+    drafted: float = 0.0
+    verified: float = 0.0
+
+
+class StepLoop:
+    """Drives one verifier. Everything runs on one event loop; only the calls are awaited."""
+
+    def __init__(
+        self,
+        scheduler_id: str,
+        live: LiveRequests,
+        batcher: Batcher,
+        drafting: Drafting,
+        verifier: VerifierLink,
+        applier: ResultApplier,
+        progress: Progress,
+        timings: TimingRing,
+    ) -> None:
+        self._scheduler_id = scheduler_id
+        self._live = live
+        self._batcher = batcher
+        self._drafting = drafting
+        self._verifier = verifier
+        self._applier = applier
+        self._progress = progress
+        self._timings = timings
+        self._overhead_ms = MovingAverage(FIRST_OVERHEAD_MS)
+        self._step_id = 0
+        self._num_refusals = 0
+        self._work = asyncio.Event()
+        self.num_free_blocks = batcher.num_blocks
+
+    def wake(self) -> None:
+        """There may be work: a request came, or went."""
+        self._work.set()
+
+    async def run(self) -> None:
+        """Step until the task is cancelled or VerifierLost is raised."""
+        while True:
+            await self._wait_for_work()
+            try:
+                await self.step()
+            except VerifierLost:
+                raise
+            except Exception as error:
+                self._refused(error)
+
+    async def step(self) -> None:
+        clock = _Clock(time.perf_counter())
+        batch = self._batcher.schedule(self._live, self.num_free_blocks)
+        drafts = await self._drafting.draft(batch, self._overhead_ms.value)
+        clock.drafted = time.perf_counter()
+        planned = self._plan(batch, drafts)
+        self._drafting.observe(self._live.running)
+        outcome = await self._verify(planned)
+        clock.verified = time.perf_counter()
+        applied = self._applier.apply(planned.plan.work, planned.requests, outcome)
+        self._finish_step(clock, outcome, applied)
+        if not applied.num_done and planned.requests:
+            await asyncio.sleep(IDLE_PAUSE_S)
+
+    async def _wait_for_work(self) -> None:
+        while not (self._live.running or self._live.waiting or self._live.releases):
+            # What ended last is told to candidates even when nothing runs.
+            self._drafting.observe(())
+            self._progress.idle()
+            self._work.clear()
+            await self._work.wait()
+        self._progress.busy()
+
+    def _plan(self, batch: Batch, drafts: Drafts) -> PlannedStep:
+        """What is still running of the batch; some may have been cancelled while it was drafted."""
+        rows = [rows for rows in batch.scheduled if rows.request.is_running]
+        self._step_id += 1
+        plan = StepPlan(
+            scheduler_id=self._scheduler_id,
+            step_id=self._step_id,
+            releases=self._live.take_releases(),
+            admissions=tuple(_admission(r.request) for r in rows if r.is_admission),
+            work=tuple(_work(r, drafts.get(r.request)) for r in rows),
+            top_k=self._drafting.top_k,
+        )
+        return PlannedStep(plan, tuple(r.request for r in rows))
+
+    async def _verify(self, planned: PlannedStep) -> StepOutcome:
+        try:
+            return await self._verifier.step(planned.plan)
+        except BaseException:
+            # Releases of a step without an outcome are due still.
+            self._live.releases.extend(planned.plan.releases)
+            raise
+
+    def _finish_step(self, clock: _Clock, outcome: StepOutcome, applied: Applied) -> None:
+        self._num_refusals = 0
+        self.num_free_blocks = outcome.num_free_blocks
+        self._progress.stepped()
+        forward_ms = outcome.forward_ns / 1e6
+        propose_ms = (clock.drafted - clock.started) * 1e3
+        wall_ms = (time.perf_counter() - clock.started) * 1e3
+        timing = StepTiming(
+            propose_ms=propose_ms,
+            verify_ms=(clock.verified - clock.drafted) * 1e3,
+            forward_ms=forward_ms,
+            overhead_ms=wall_ms - forward_ms,
+        )
+        self._overhead_ms.add(max(wall_ms - forward_ms - propose_ms, 0.0))
+        self._timings.add(timing)
+        for request in applied.decoded:
+            request.timings.append(timing)
+        applied.tell()
+
+    def _refused(self, error: Exception) -> None:
+        """Start all running requests anew from their committed tokens; give up after some times."""
+        self._num_refusals += 1
+        log.error("step %d failed", self._step_id, exc_info=error)
+        if self._num_refusals >= MAX_REFUSALS:
+            self._num_refusals = 0
+            known = error if isinstance(error, DSparkError) else None
+            for request in list(self._live.running):
+                self._live.fail(request, known or InternalError("internal error; see the log"))
+        for request in list(self._live.running):
+            self._live.requeue(request)
+
+
+def _admission(request: Request) -> SequenceAdmission:
+    return SequenceAdmission(
+        request_id=request.request_id,
+        epoch=request.epoch,
+        token_ids=tuple(request.token_ids),
+        num_prompt_tokens=request.num_prompt_tokens,
+        sampling=request.spec.sampling,
+        cache_salt=request.spec.cache_salt,
+        use_prefix_cache=request.spec.use_prefix_cache,
+    )
+
+
+def _work(rows: ScheduledRows, tree: TokenTree | None) -> SequenceWork:
+    return SequenceWork(
+        request_id=rows.request.request_id,
+        epoch=rows.request.epoch,
+        base_len=len(rows.request.token_ids),
+        max_pending_rows=rows.max_pending_rows,
+        tree=tree or TokenTree(),
+    )

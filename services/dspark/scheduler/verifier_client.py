@@ -1,0 +1,46 @@
+"""Calls to the verifier."""
+
+from __future__ import annotations
+
+from grpc import aio
+
+from dspark import rpc
+from dspark.step import StepOutcome, StepPlan, VerifierInfo
+from dspark.v1 import verifier_service_pb2 as pb
+from dspark.v1 import verifier_service_pb2_grpc as pb_grpc
+from dspark.wire.step import outcome_from_proto, plan_to_proto, verifier_info_from_proto
+
+SERVICE = "dspark.v1.VerifierService"
+INFO_TIMEOUT_S = 2.0
+
+
+class VerifierClient:
+    """One verifier; each failure is a DSparkError, BackendUnavailable when the call itself fails."""
+
+    def __init__(self, target: str, step_timeout_s: float) -> None:
+        self._channel = rpc.channel(target)
+        self._stub = pb_grpc.VerifierServiceStub(self._channel)
+        self._step_timeout_s = step_timeout_s
+
+    async def info(self) -> VerifierInfo:
+        try:
+            message = await self._stub.GetVerifierInfo(
+                pb.GetVerifierInfoRequest(), timeout=INFO_TIMEOUT_S
+            )
+        except aio.AioRpcError as error:
+            raise rpc.from_rpc_error(error, "verifier") from error
+        return verifier_info_from_proto(message)
+
+    async def step(self, plan: StepPlan) -> StepOutcome:
+        """One attempt; repeating it with the same plan is safe."""
+        try:
+            message = await self._stub.Step(plan_to_proto(plan), timeout=self._step_timeout_s)
+        except aio.AioRpcError as error:
+            raise rpc.from_rpc_error(error, "verifier") from error
+        return outcome_from_proto(message)
+
+    async def is_ready(self) -> bool:
+        return await rpc.is_ready(self._channel, SERVICE)
+
+    async def close(self) -> None:
+        await self._channel.close(None)
