@@ -27,6 +27,8 @@ _OPTIONS = [
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
+    # A second server on a taken port must fail, not share its calls.
+    ("grpc.so_reuseport", 0),
 ]
 _BY_REASON = {
     cls.reason: cls

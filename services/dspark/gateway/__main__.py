@@ -1,0 +1,31 @@
+"""``python -m dspark.gateway``"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import uvloop
+
+from dspark.config import parse
+from dspark.gateway.config import GatewayConfig
+from dspark.gateway.server import AddressError, serve
+
+BAD_SETTING = 2
+
+
+def main() -> int:
+    config = parse(GatewayConfig, "DSpark gateway: OpenAI HTTP and gRPC in front of a scheduler")
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    try:
+        uvloop.run(serve(config))
+    except (AddressError, ValueError) as error:
+        print(f"gateway: {error}", file=sys.stderr)
+        return BAD_SETTING
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

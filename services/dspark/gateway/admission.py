@@ -1,0 +1,187 @@
+"""Client requests to generation requests: prompts to token ids, defaults, limits; no queue yet."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+from dspark.errors import ContextLength, InvalidArgument, ModelNotFound
+from dspark.gateway.chat_template import ChatTemplate
+from dspark.gateway.client_request import (
+    ChatPrompt,
+    ClientRequest,
+    Prompt,
+    TextPrompt,
+    TokenPrompt,
+)
+from dspark.gateway.config import GatewayConfig
+from dspark.gateway.scheduler_monitor import SchedulerMonitor
+from dspark.gateway.token_stream import GenerationRequest, SchedulerInfo
+from dspark.gateway.tokenizer import TextTokenizer
+from dspark.sampling import SamplingParams, SpeculationParams
+
+DEFAULT_MAX_TOKENS = 16
+ROLES = ("system", "user", "assistant")
+MAX_CACHE_SALT_CHARS = 1024
+# What uint32 and sint32 fields of the contract can hold.
+MAX_UINT32 = 2**32 - 1
+MAX_INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request ready to run, and the model it was checked against."""
+
+    request: GenerationRequest
+    info: SchedulerInfo
+
+
+class Admission:
+    """Checks and completes client requests. Every refusal is a DSparkError that names the field."""
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        tokenizer: TextTokenizer,
+        template: ChatTemplate | None,
+        monitor: SchedulerMonitor,
+    ) -> None:
+        self._config = config
+        self._tokenizer = tokenizer
+        self._template = template
+        self._monitor = monitor
+
+    async def admit(self, client: ClientRequest) -> Admitted:
+        if client.model is not None and client.model != self._config.model_name:
+            raise ModelNotFound(client.model, self._config.model_name)
+        self._check_stop_strings(client.stop_strings)
+        self._check_speculation(client.speculation)
+        self._check_options(client)
+        info = self._monitor.require_info()
+        token_ids = await self._token_ids(client.prompt)
+        self._check_token_ids(token_ids, client.prompt, info)
+        max_tokens = _max_tokens(client, len(token_ids), info)
+        sampling = _sampling(client, max_tokens)
+        sampling.validate(info.vocab_size)
+        request = GenerationRequest(
+            request_id=client.request_id,
+            prompt_token_ids=token_ids,
+            sampling=sampling,
+            stop_strings=client.stop_strings,
+            speculation=client.speculation,
+            cache_salt=client.cache_salt,
+            priority=client.priority,
+            use_prefix_cache=client.use_prefix_cache is not False,
+        )
+        return Admitted(request, info)
+
+    async def _token_ids(self, prompt: Prompt) -> tuple[int, ...]:
+        match prompt:
+            case TokenPrompt(token_ids, _):
+                return token_ids
+            case TextPrompt("", _):
+                return self._tokenizer.encode_nothing()
+            case TextPrompt(text, _):
+                return await self._tokenizer.encode(text)
+            case ChatPrompt():
+                return await self._tokenizer.encode(self._render(prompt))
+
+    def _render(self, prompt: ChatPrompt) -> str:
+        if not prompt.messages:
+            raise InvalidArgument(prompt.label, "must have at least one message")
+        for index, message in enumerate(prompt.messages):
+            if message.role not in ROLES:
+                roles = ", ".join(ROLES)
+                raise InvalidArgument(f"{prompt.label}[{index}].role", f"must be one of {roles}")
+        if self._template is None:
+            raise InvalidArgument(
+                prompt.label, "this model has no chat template; use a text prompt instead"
+            )
+        return self._template.render(
+            [{"role": m.role, "content": m.content} for m in prompt.messages]
+        )
+
+    def _check_token_ids(
+        self, token_ids: tuple[int, ...], prompt: Prompt, info: SchedulerInfo
+    ) -> None:
+        if not token_ids:
+            raise InvalidArgument(prompt.label, "is empty: it must hold at least one token")
+        limit = info.max_request_tokens
+        if len(token_ids) >= limit:
+            problem = (
+                f"has {len(token_ids)} tokens, but at most {limit - 1} fit: "
+                f"the context is {limit} tokens and at least one is generated"
+            )
+            raise ContextLength(prompt.label, problem, limit=limit, given=len(token_ids))
+        if isinstance(prompt, TokenPrompt):
+            for token_id in token_ids:
+                if not 0 <= token_id < info.vocab_size:
+                    problem = f"token id {token_id} is not in 0 to {info.vocab_size - 1}"
+                    raise InvalidArgument(prompt.label, problem)
+
+    def _check_stop_strings(self, stop_strings: tuple[str, ...]) -> None:
+        if len(stop_strings) > self._config.max_stop_strings:
+            raise InvalidArgument(
+                "stop",
+                f"has {len(stop_strings)} strings; the limit is {self._config.max_stop_strings}",
+            )
+        for stop in stop_strings:
+            if not stop:
+                raise InvalidArgument("stop", "a stop string must not be empty")
+            if len(stop) > self._config.max_stop_string_chars:
+                limit = self._config.max_stop_string_chars
+                raise InvalidArgument("stop", f"a stop string may have at most {limit} characters")
+
+    def _check_speculation(self, speculation: SpeculationParams) -> None:
+        known = self._monitor.known_sources
+        unknown = [name for name in speculation.sources if name not in known]
+        if unknown and known:
+            names = ", ".join(sorted(known))
+            raise InvalidArgument(
+                "speculation.sources", f"{unknown[0]!r} is not a source here; known: {names}"
+            )
+        _check_range("speculation.max_draft_tokens", speculation.max_draft_tokens, 0, MAX_UINT32)
+
+    def _check_options(self, client: ClientRequest) -> None:
+        _check_range("priority", client.priority, -MAX_INT32 - 1, MAX_INT32)
+        _check_range("top_k", client.top_k, -1, MAX_UINT32)
+        if len(client.cache_salt) > MAX_CACHE_SALT_CHARS:
+            raise InvalidArgument(
+                "cache_salt", f"may have at most {MAX_CACHE_SALT_CHARS} characters"
+            )
+
+
+def _check_range(field: str, value: int | None, low: int, high: int) -> None:
+    if value is not None and not low <= value <= high:
+        raise InvalidArgument(field, f"must be from {low} to {high}")
+
+
+def _max_tokens(client: ClientRequest, num_prompt_tokens: int, info: SchedulerInfo) -> int:
+    limit = info.max_request_tokens
+    room = limit - num_prompt_tokens
+    if client.max_tokens is None:
+        return room if isinstance(client.prompt, ChatPrompt) else min(DEFAULT_MAX_TOKENS, room)
+    if client.max_tokens > room:
+        given = num_prompt_tokens + client.max_tokens
+        problem = (
+            f"{client.max_tokens} and the prompt's {num_prompt_tokens} tokens are {given}; "
+            f"the context is {limit} tokens"
+        )
+        raise ContextLength("max_tokens", problem, limit=limit, given=given)
+    return client.max_tokens
+
+
+def _sampling(client: ClientRequest, max_tokens: int) -> SamplingParams:
+    stated = {
+        "temperature": client.temperature,
+        "top_p": client.top_p,
+        "min_p": client.min_p,
+        "ignore_eos": client.ignore_eos,
+        "top_k": 0 if client.top_k == -1 else client.top_k,
+    }
+    return SamplingParams(
+        seed=secrets.randbits(63) if client.seed is None else client.seed,
+        max_tokens=max_tokens,
+        stop_token_ids=frozenset(client.stop_token_ids),
+        **{name: value for name, value in stated.items() if value is not None},  # type: ignore[arg-type]
+    )

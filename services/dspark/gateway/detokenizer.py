@@ -1,0 +1,92 @@
+"""Token ids to text, a few at a time, never ending inside a character.
+
+The decoder of a tokenizer is not a map over tokens: a character may span tokens, and the first token
+of a sequence may lose its leading space. So new tokens are decoded behind a short context of tokens
+whose text is already out, and only text that later tokens cannot change is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+REPLACEMENT = "\ufffd"
+CONTEXT_TOKENS = 6
+# An incomplete character is at most three bytes, hence three tokens: many more never resolve.
+MAX_PENDING_TOKENS = 16
+
+Decode = Callable[[list[int]], str]
+
+
+class IncrementalDetokenizer:
+    """Releases the text of a token sequence in pieces that join to the text of the whole.
+
+    ``decode`` is never given ``skipped_ids`` (special tokens), which have no text. Of
+    ``prompt_token_ids`` the last few give context: none of their text is released.
+    """
+
+    def __init__(
+        self,
+        decode: Decode,
+        skipped_ids: Collection[int] = (),
+        prompt_token_ids: Sequence[int] = (),
+    ) -> None:
+        self._decode = decode
+        self._skipped = skipped_ids
+        tail = [i for i in prompt_token_ids[-CONTEXT_TOKENS:] if i not in skipped_ids]
+        self._set_context(tail)
+        self._pending: list[int] = []
+        self._num_released = 0
+
+    def push(self, token_ids: Sequence[int]) -> str:
+        """Take new tokens; return the text that is certain now."""
+        self._pending += [i for i in token_ids if i not in self._skipped]
+        if not self._pending:
+            return ""
+        text = self._pending_text()
+        certain = text.rstrip(REPLACEMENT)
+        released = certain[self._num_released :]
+        if len(certain) == len(text):
+            self._settle(self._pending)
+        else:
+            self._num_released = max(self._num_released, len(certain))
+            if len(self._pending) > MAX_PENDING_TOKENS:
+                released += self._give_up_on_head(text)
+        return released
+
+    def flush(self) -> str:
+        """The rest at the end of the sequence; an incomplete character becomes U+FFFD."""
+        if not self._pending:
+            return ""
+        rest = self._pending_text()[self._num_released :]
+        self._settle(self._pending)
+        return rest
+
+    def _set_context(self, token_ids: list[int]) -> None:
+        self._context = token_ids[-MAX_PENDING_TOKENS:]
+        self._context_text = self._decode(self._context) if self._context else ""
+
+    def _settle(self, token_ids: list[int]) -> None:
+        self._set_context(token_ids)
+        self._pending = []
+        self._num_released = 0
+
+    def _pending_text(self) -> str:
+        text = self._decode(self._context + self._pending)
+        if text.startswith(self._context_text):
+            return text[len(self._context_text) :]
+        # Byte-fallback decoders give U+FFFD for a whole run of byte tokens while its tail is open.
+        return self._decode(self._pending)
+
+    def _give_up_on_head(self, text: str) -> str:
+        """Settle all pending tokens but the fewest that may still become a character."""
+        for keep in range(1, 4):
+            head, tail = self._pending[:-keep], self._pending[-keep:]
+            tail_text = self._decode(tail)
+            if tail_text.endswith(REPLACEMENT) and self._decode(head) + tail_text == text:
+                released = text[self._num_released : len(text) - len(tail_text)]
+                self._settle(head)
+                self._pending = tail
+                return released
+        released = text[self._num_released :]
+        self._settle(self._pending)
+        return released

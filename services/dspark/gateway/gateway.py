@@ -1,0 +1,53 @@
+"""The parts that both fronts share, put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dspark.gateway.admission import Admission
+from dspark.gateway.chat_template import load_chat_template
+from dspark.gateway.config import GatewayConfig
+from dspark.gateway.generation import GenerationService
+from dspark.gateway.lifecycle import Lifecycle
+from dspark.gateway.metrics import GatewayMetrics
+from dspark.gateway.scheduler_monitor import SchedulerMonitor
+from dspark.gateway.token_stream import TokenSource
+from dspark.gateway.tokenizer import TextTokenizer, special_tokens
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """One gateway process without its sockets."""
+
+    config: GatewayConfig
+    source: TokenSource
+    monitor: SchedulerMonitor
+    admission: Admission
+    generation: GenerationService
+    metrics: GatewayMetrics
+    lifecycle: Lifecycle
+
+    @property
+    def is_ready(self) -> bool:
+        return self.monitor.is_ready and not self.lifecycle.is_draining
+
+
+def make_gateway(config: GatewayConfig, source: TokenSource) -> Gateway:
+    """Reads the model's folder; raises ValueError that names what is wrong with it."""
+    model_dir = Path(config.model_dir)
+    tokenizer = TextTokenizer(model_dir)
+    template = load_chat_template(model_dir, special_tokens(model_dir, tokenizer))
+    monitor = SchedulerMonitor(source)
+    metrics = GatewayMetrics(config.model_name)
+    lifecycle = Lifecycle()
+    timeout_s = config.request_timeout_s or None
+    return Gateway(
+        config=config,
+        source=source,
+        monitor=monitor,
+        admission=Admission(config, tokenizer, template, monitor),
+        generation=GenerationService(source, tokenizer, metrics, lifecycle, timeout_s),
+        metrics=metrics,
+        lifecycle=lifecycle,
+    )

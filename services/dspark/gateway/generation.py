@@ -1,0 +1,135 @@
+"""The life of one request in the gateway: scheduler stream in, text events out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from dspark.errors import DSparkError, InternalError
+from dspark.gateway.lifecycle import Lifecycle
+from dspark.gateway.metrics import GatewayMetrics, RequestTimer
+from dspark.gateway.text_assembly import TextAssembler, TextChunk
+from dspark.gateway.token_stream import GenerationRequest, TokensComplete, TokenSource
+from dspark.gateway.tokenizer import TextTokenizer
+from dspark.sampling import FinishReason, SpeculationStats, StepBreakdown, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The request is valid and on its way; ``seed`` is the one in use."""
+
+    request_id: str
+    prompt_tokens: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The end; ``stop_reason`` is the stop string or stop token, None for any other end.
+
+    ``speculation`` and ``steps`` are None when a stop string ended the request, because the
+    scheduler, which counts them, was then cut off.
+    """
+
+    finish_reason: FinishReason
+    stop_reason: str | int | None
+    usage: Usage
+    speculation: SpeculationStats | None
+    steps: StepBreakdown | None
+
+
+Event = Started | TextChunk | Completed
+
+
+class GenerationService:
+    """Runs requests for both fronts, HTTP and gRPC."""
+
+    def __init__(
+        self,
+        source: TokenSource,
+        tokenizer: TextTokenizer,
+        metrics: GatewayMetrics,
+        lifecycle: Lifecycle,
+        timeout_s: float | None,
+    ) -> None:
+        self._source = source
+        self._tokenizer = tokenizer
+        self._metrics = metrics
+        self._lifecycle = lifecycle
+        self._timeout_s = timeout_s
+
+    async def run(
+        self, request: GenerationRequest, eos_token_ids: frozenset[int]
+    ) -> AsyncGenerator[Event, None]:
+        """Started, any number of TextChunk, then exactly one Completed.
+
+        Closing or cancelling the iterator aborts the request at the scheduler. Raises DSparkError.
+        """
+        timer = self._metrics.start_request(len(request.prompt_token_ids))
+        outcome = FinishReason.ABORT
+        try:
+            with self._lifecycle.running():
+                yield Started(
+                    request.request_id, len(request.prompt_token_ids), request.sampling.seed
+                )
+                async with aclosing(self._text_events(request, eos_token_ids, timer)) as events:
+                    async for event in events:
+                        if isinstance(event, Completed):
+                            outcome = event.finish_reason
+                        yield event
+        except DSparkError:
+            outcome = FinishReason.ERROR
+            raise
+        finally:
+            timer.finish(outcome)
+
+    async def _text_events(
+        self, request: GenerationRequest, eos_token_ids: frozenset[int], timer: RequestTimer
+    ) -> AsyncGenerator[TextChunk | Completed, None]:
+        assembler = self._assembler(request, eos_token_ids)
+        async with aclosing(self._source.generate(request, self._timeout_s)) as runs:
+            async for run in runs:
+                if isinstance(run, TokensComplete):
+                    rest = assembler.finish()
+                    if rest:
+                        yield TextChunk(rest)
+                    yield _completed(request, assembler, run, eos_token_ids)
+                    return
+                chunk = assembler.push(run)
+                timer.observe_tokens(len(chunk.token_ids))
+                yield chunk
+                if assembler.stop_string is not None:
+                    break
+        yield _stopped_by_string(request, assembler)
+
+    def _assembler(
+        self, request: GenerationRequest, eos_token_ids: frozenset[int]
+    ) -> TextAssembler:
+        sampling = request.sampling
+        ends = sampling.stop_token_ids | (frozenset() if sampling.ignore_eos else eos_token_ids)
+        detokenizer = self._tokenizer.detokenizer(request.prompt_token_ids)
+        return TextAssembler(detokenizer, ends, request.stop_strings)
+
+
+def _stopped_by_string(request: GenerationRequest, assembler: TextAssembler) -> Completed:
+    usage = Usage(len(request.prompt_token_ids), assembler.num_tokens)
+    return Completed(FinishReason.STOP, assembler.stop_string, usage, None, None)
+
+
+def _completed(
+    request: GenerationRequest,
+    assembler: TextAssembler,
+    end: TokensComplete,
+    eos_token_ids: frozenset[int],
+) -> Completed:
+    if end.finish_reason is FinishReason.ERROR:
+        raise InternalError("the scheduler could not finish the request")
+    if assembler.stop_string is not None:
+        return Completed(
+            FinishReason.STOP, assembler.stop_string, end.usage, end.speculation, end.steps
+        )
+    stop_reason = end.stop_token_id
+    if stop_reason in eos_token_ids and stop_reason not in request.sampling.stop_token_ids:
+        stop_reason = None
+    return Completed(end.finish_reason, stop_reason, end.usage, end.speculation, end.steps)

@@ -1,0 +1,157 @@
+"""dspark.v1.InferenceService: the public gRPC surface."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+from grpc import aio
+
+from dspark.errors import InvalidArgument
+from dspark.gateway.client_request import (
+    ChatMessage,
+    ChatPrompt,
+    ClientRequest,
+    Prompt,
+    TextPrompt,
+    TokenPrompt,
+)
+from dspark.gateway.gateway import Gateway
+from dspark.gateway.generation import Completed, Event, Started
+from dspark.gateway.request_id import check_request_id, draw_request_id
+from dspark.gateway.text_assembly import TextChunk
+from dspark.v1 import inference_service_pb2 as pb
+from dspark.v1 import inference_service_pb2_grpc as pb_grpc
+from dspark.wire.sampling import (
+    breakdown_to_proto,
+    finish_reason_to_proto,
+    speculation_from_proto,
+    stats_to_proto,
+    usage_to_proto,
+)
+
+SERVICE_NAME = "dspark.v1.InferenceService"
+_SAMPLING_SCALARS = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "seed",
+    "max_tokens",
+    "ignore_eos",
+)
+
+
+class InferenceServicer(pb_grpc.InferenceServiceServicer):
+    """Thin: decode, run, encode."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def Generate(
+        self, request: pb.GenerateRequest, context: aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[pb.GenerateResponse]:
+        self._gateway.lifecycle.check_accepting()
+        admitted = await self._gateway.admission.admit(client_request_from_proto(request))
+        events = self._gateway.generation.run(admitted.request, admitted.info.eos_token_ids)
+        async with aclosing(events):
+            async for event in events:
+                yield event_to_proto(event, self._gateway.config.model_name)
+
+    async def ListModels(
+        self, request: pb.ListModelsRequest, context: aio.ServicerContext[Any, Any]
+    ) -> pb.ListModelsResponse:
+        info = self._gateway.monitor.require_info()
+        card = pb.ModelCard(
+            id=self._gateway.config.model_name,
+            max_model_len=info.max_request_tokens,
+            sources=info.sources,
+            exactness=info.exactness,
+        )
+        return pb.ListModelsResponse(models=[card])
+
+
+def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:
+    """Raises InvalidArgument for a field this server does not know."""
+    _refuse_unknown_fields(request)
+    sampling = {
+        name: getattr(request.sampling, name)
+        for name in _SAMPLING_SCALARS
+        if request.sampling.HasField(name)
+    }
+    return ClientRequest(
+        request_id=_request_id(request.request_id),
+        prompt=_prompt(request),
+        model=request.model or None,
+        stop_token_ids=tuple(request.sampling.stop_token_ids),
+        stop_strings=tuple(request.stop_strings),
+        speculation=speculation_from_proto(request.speculation),
+        cache_salt=request.cache_salt,
+        priority=request.priority,
+        use_prefix_cache=(
+            request.use_prefix_cache if request.HasField("use_prefix_cache") else None
+        ),
+        **sampling,
+    )
+
+
+def event_to_proto(event: Event, model: str) -> pb.GenerateResponse:
+    match event:
+        case Started():
+            started = pb.GenerateStarted(
+                request_id=event.request_id,
+                model=model,
+                prompt_tokens=event.prompt_tokens,
+                seed=event.seed,
+            )
+            return pb.GenerateResponse(started=started)
+        case TextChunk():
+            chunk = pb.GenerateChunk(
+                text=event.text, token_ids=event.token_ids, num_accepted=event.num_accepted
+            )
+            return pb.GenerateResponse(chunk=chunk)
+        case Completed():
+            return pb.GenerateResponse(complete=_complete_to_proto(event))
+
+
+def _complete_to_proto(end: Completed) -> pb.GenerateComplete:
+    return pb.GenerateComplete(
+        finish_reason=finish_reason_to_proto(end.finish_reason),
+        stop_string=end.stop_reason if isinstance(end.stop_reason, str) else None,
+        stop_token_id=end.stop_reason if isinstance(end.stop_reason, int) else None,
+        usage=usage_to_proto(end.usage),
+        speculation=stats_to_proto(end.speculation) if end.speculation else None,
+        steps=breakdown_to_proto(end.steps) if end.steps else None,
+    )
+
+
+def _request_id(given: str) -> str:
+    return check_request_id(given, "request_id") if given else draw_request_id()
+
+
+def _prompt(request: pb.GenerateRequest) -> Prompt:
+    match request.WhichOneof("prompt"):
+        case "text":
+            return TextPrompt(request.text, "text")
+        case "token_ids":
+            return TokenPrompt(tuple(request.token_ids.ids), "token_ids")
+        case "chat":
+            messages = tuple(ChatMessage(m.role, m.content) for m in request.chat.messages)
+            return ChatPrompt(messages, "chat.messages")
+        case _:
+            raise InvalidArgument("prompt", "one of text, token_ids and chat must be set")
+
+
+def _refuse_unknown_fields(request: pb.GenerateRequest) -> None:
+    parts: dict[str, Message] = {
+        "": request,
+        "sampling.": request.sampling,
+        "speculation.": request.speculation,
+    }
+    for path, message in parts.items():
+        unknown = UnknownFieldSet(message)
+        if len(unknown):
+            raise InvalidArgument(f"{path}#{unknown[0].field_number}", "is not a known field")

@@ -1,0 +1,160 @@
+"""JSON objects of the OpenAI surface to client requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from dspark.errors import InvalidArgument, UnsupportedField
+from dspark.gateway import unsupported_fields
+from dspark.gateway.client_request import (
+    ChatMessage,
+    ChatPrompt,
+    ClientRequest,
+    Prompt,
+    TextPrompt,
+    TokenPrompt,
+)
+from dspark.gateway.openai_types import (
+    ChatBody,
+    CommonFields,
+    CompletionBody,
+    Message,
+    SpeculationOptions,
+)
+from dspark.gateway.unsupported_fields import drop_neutral
+from dspark.sampling import SpeculationParams
+
+Body = TypeVar("Body", bound=BaseModel)
+_UNION_TAGS = ("str", "list[TextPart]")
+
+
+def parse_completion(fields: Mapping[str, Any]) -> CompletionBody:
+    """Raises InvalidArgument or UnsupportedField that names the field."""
+    kept = drop_neutral(fields, unsupported_fields.COMPLETION)
+    return _validate(CompletionBody, _without_stream_extras(kept))
+
+
+def parse_chat(fields: Mapping[str, Any]) -> ChatBody:
+    """Raises InvalidArgument or UnsupportedField that names the field."""
+    kept = _without_stream_extras(drop_neutral(fields, unsupported_fields.CHAT))
+    messages = kept.get("messages")
+    if isinstance(messages, list):
+        kept["messages"] = [_clean_message(m, f"messages[{i}]") for i, m in enumerate(messages)]
+    body = _validate(ChatBody, kept)
+    if None not in (body.max_tokens, body.max_completion_tokens):
+        if body.max_tokens != body.max_completion_tokens:
+            raise InvalidArgument("max_completion_tokens", "contradicts max_tokens")
+    return body
+
+
+def completion_request(body: CompletionBody, request_id: str) -> ClientRequest:
+    prompt: Prompt
+    prompt = TextPrompt(body.prompt) if isinstance(body.prompt, str) else TokenPrompt(body.prompt)
+    return _client_request(body, prompt, body.max_tokens, request_id)
+
+
+def chat_request(body: ChatBody, request_id: str) -> ClientRequest:
+    messages = tuple(ChatMessage(m.role, _content(m)) for m in body.messages)
+    max_tokens = (
+        body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
+    )
+    return _client_request(body, ChatPrompt(messages), max_tokens, request_id)
+
+
+def _client_request(
+    body: CommonFields, prompt: Prompt, max_tokens: int | None, request_id: str
+) -> ClientRequest:
+    if body.stream_options is not None and not body.stream:
+        raise InvalidArgument("stream_options", "needs stream to be true")
+    return ClientRequest(
+        request_id=request_id,
+        prompt=prompt,
+        model=body.model,
+        temperature=body.temperature,
+        top_k=body.top_k,
+        top_p=body.top_p,
+        min_p=body.min_p,
+        seed=body.seed,
+        max_tokens=max_tokens,
+        stop_token_ids=tuple(body.stop_token_ids or ()),
+        ignore_eos=body.ignore_eos,
+        stop_strings=body.stop,
+        speculation=_speculation(body.speculation),
+        cache_salt=body.cache_salt or "",
+        priority=body.priority or 0,
+        use_prefix_cache=body.use_prefix_cache,
+    )
+
+
+def _speculation(options: SpeculationOptions | None) -> SpeculationParams:
+    if options is None:
+        return SpeculationParams()
+    return SpeculationParams(
+        enabled=options.enabled is not False,
+        sources=tuple(options.sources or ()),
+        max_draft_tokens=options.max_draft_tokens,
+    )
+
+
+def _content(message: Message) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    return "\n".join(part.text for part in message.content)
+
+
+def _without_stream_extras(fields: dict[str, Any]) -> dict[str, Any]:
+    options = fields.get("stream_options")
+    if isinstance(options, dict):
+        fields["stream_options"] = drop_neutral(
+            options, unsupported_fields.STREAM_OPTIONS, "stream_options."
+        )
+    return fields
+
+
+def _clean_message(message: Any, path: str) -> Any:
+    if not isinstance(message, dict):
+        return message
+    kept = drop_neutral(message, unsupported_fields.MESSAGE, f"{path}.")
+    content = kept.get("content")
+    if isinstance(content, list):
+        kept["content"] = [
+            _clean_part(part, f"{path}.content[{i}]") for i, part in enumerate(content)
+        ]
+    return kept
+
+
+def _clean_part(part: Any, path: str) -> Any:
+    if not isinstance(part, dict):
+        return part
+    if isinstance(part.get("type"), str) and part["type"] != "text":
+        raise UnsupportedField(f"{path}.type", f"{part['type']!r} is not supported, only 'text' is")
+    return drop_neutral(part, unsupported_fields.CONTENT_PART, f"{path}.")
+
+
+def _validate(body_type: type[Body], fields: dict[str, Any]) -> Body:
+    try:
+        return body_type.model_validate(fields)
+    except ValidationError as error:
+        # A union reports one error per member; the deepest is about what the client meant.
+        problem = max(error.errors(include_url=False), key=lambda e: len(_names(e["loc"])))
+        path = _path(_names(problem["loc"]))
+        if problem["type"] == "extra_forbidden":
+            raise InvalidArgument(path, "is not a known field") from None
+        raise InvalidArgument(path, problem["msg"]) from None
+
+
+def _names(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    return tuple(part for part in location if part not in _UNION_TAGS)
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        else:
+            path += f".{part}" if path else part
+    return path

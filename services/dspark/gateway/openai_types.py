@@ -1,0 +1,119 @@
+"""The request bodies of the OpenAI surface: names, types and nothing else."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+
+def _is_int(value: Any) -> bool:
+    return type(value) is int
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
+
+
+def _check_prompt(value: Any) -> str | tuple[int, ...]:
+    """Text or token ids, alone or as a list of exactly one."""
+    if isinstance(value, list) and value and not all(map(_is_int, value)):
+        if len(value) != 1:
+            raise PydanticCustomError("prompt", "a list of prompts must have exactly one")
+        value = value[0]
+    if _is_text(value):
+        return str(value)
+    if isinstance(value, list) and all(map(_is_int, value)):
+        return tuple(value)
+    raise PydanticCustomError("prompt", "must be a text or a list of token ids")
+
+
+def _check_stop(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if _is_text(value):
+        return (value,)
+    if isinstance(value, list) and all(map(_is_text, value)):
+        return tuple(value)
+    raise PydanticCustomError("stop", "must be a string or a list of strings")
+
+
+def _either(*schemas: dict[str, Any]) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": list(schemas)})
+
+
+_TEXT = {"type": "string"}
+_IDS = {"type": "array", "items": {"type": "integer"}}
+PromptField = Annotated[Any, PlainValidator(_check_prompt), _either(_TEXT, _IDS)]
+StopField = Annotated[
+    Any, PlainValidator(_check_stop), _either(_TEXT, {"type": "array", "items": _TEXT})
+]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class SpeculationOptions(_Strict):
+    """Our extension: steers candidates, changes speed only."""
+
+    enabled: bool | None = None
+    sources: list[str] | None = None
+    max_draft_tokens: int | None = None
+
+
+class StreamOptions(_Strict):
+    """Options of a streamed answer."""
+
+    include_usage: bool | None = None
+
+
+class TextPart(_Strict):
+    """A part of a message's content."""
+
+    type: str
+    text: str
+
+
+class Message(_Strict):
+    """One turn; parts are joined with line breaks."""
+
+    role: str
+    content: str | list[TextPart]
+
+
+class CommonFields(_Strict):
+    """What completions and chat share."""
+
+    model: str | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    stop: StopField = ()
+    stop_token_ids: list[int] | None = None
+    ignore_eos: bool | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    user: str | None = None
+    cache_salt: str | None = None
+    priority: int | None = None
+    speculation: SpeculationOptions | None = None
+    use_prefix_cache: bool | None = None
+    return_token_ids: bool | None = None
+
+
+class CompletionBody(CommonFields):
+    """POST /v1/completions."""
+
+    prompt: PromptField
+
+
+class ChatBody(CommonFields):
+    """POST /v1/chat/completions."""
+
+    messages: list[Message] = Field(min_length=1)
+    max_completion_tokens: int | None = None

@@ -1,0 +1,125 @@
+"""The gateway's side of SchedulerService."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from grpc import aio
+
+from dspark import rpc
+from dspark.errors import BackendUnavailable
+from dspark.gateway.token_stream import (
+    GenerationRequest,
+    SchedulerInfo,
+    SchedulerStatus,
+    TokenRun,
+    TokensComplete,
+)
+from dspark.sampling import FinishReason
+from dspark.v1 import scheduler_service_pb2 as pb
+from dspark.v1 import scheduler_service_pb2_grpc as pb_grpc
+from dspark.wire.sampling import (
+    breakdown_from_proto,
+    finish_reason_from_proto,
+    sampling_to_proto,
+    speculation_to_proto,
+    stats_from_proto,
+    usage_from_proto,
+)
+
+SERVICE = "scheduler"
+CONTROL_TIMEOUT_S = 2.0
+
+
+class SchedulerClient:
+    """A TokenSource behind a gRPC channel to the scheduler at ``target``."""
+
+    def __init__(self, target: str) -> None:
+        self._channel = rpc.channel(target)
+        self._stub = pb_grpc.SchedulerServiceStub(self._channel)  # type: ignore[no-untyped-call]
+
+    async def close(self) -> None:
+        await self._channel.close(None)
+
+    async def info(self) -> SchedulerInfo:
+        try:
+            reply = await self._stub.GetSchedulerInfo(
+                pb.GetSchedulerInfoRequest(), timeout=CONTROL_TIMEOUT_S
+            )
+        except aio.AioRpcError as error:
+            raise rpc.from_rpc_error(error, SERVICE) from error
+        return _info_from_proto(reply)
+
+    async def status(self) -> SchedulerStatus:
+        try:
+            reply = await self._stub.GetSchedulerStatus(
+                pb.GetSchedulerStatusRequest(), timeout=CONTROL_TIMEOUT_S
+            )
+        except aio.AioRpcError as error:
+            raise rpc.from_rpc_error(error, SERVICE) from error
+        return _status_from_proto(reply)
+
+    async def generate(
+        self, request: GenerationRequest, timeout_s: float | None
+    ) -> AsyncGenerator[TokenRun | TokensComplete, None]:
+        call = self._stub.Generate(_request_to_proto(request), timeout=timeout_s)
+        try:
+            async for event in call:
+                if event.WhichOneof("event") == "chunk":
+                    yield TokenRun(tuple(event.chunk.token_ids), event.chunk.num_accepted)
+                else:
+                    yield _complete_from_proto(event.complete)
+                    return
+            raise BackendUnavailable(SERVICE, "the stream ended before the request was complete")
+        except aio.AioRpcError as error:
+            raise rpc.from_rpc_error(error, SERVICE) from error
+        finally:
+            call.cancel()
+
+
+def _request_to_proto(request: GenerationRequest) -> pb.SchedulerServiceGenerateRequest:
+    return pb.SchedulerServiceGenerateRequest(
+        request_id=request.request_id,
+        prompt_token_ids=request.prompt_token_ids,
+        sampling=sampling_to_proto(request.sampling),
+        speculation=speculation_to_proto(request.speculation),
+        cache_salt=request.cache_salt,
+        priority=request.priority,
+        use_prefix_cache=request.use_prefix_cache,
+    )
+
+
+def _complete_from_proto(message: pb.TokensComplete) -> TokensComplete:
+    return TokensComplete(
+        finish_reason=finish_reason_from_proto(message.finish_reason) or FinishReason.ERROR,
+        stop_token_id=message.stop_token_id if message.HasField("stop_token_id") else None,
+        usage=usage_from_proto(message.usage),
+        speculation=stats_from_proto(message.speculation),
+        steps=breakdown_from_proto(message.steps),
+    )
+
+
+def _info_from_proto(message: pb.GetSchedulerInfoResponse) -> SchedulerInfo:
+    return SchedulerInfo(
+        model_id=message.model_id,
+        vocab_size=message.vocab_size,
+        max_model_len=message.max_model_len,
+        max_pool_tokens=message.max_pool_tokens,
+        eos_token_ids=frozenset(message.eos_token_ids),
+        sources=tuple(message.sources),
+        exactness=message.exactness,
+        policy=message.policy,
+    )
+
+
+def _status_from_proto(message: pb.GetSchedulerStatusResponse) -> SchedulerStatus:
+    return SchedulerStatus(
+        num_running=message.num_running,
+        num_waiting=message.num_waiting,
+        num_free_blocks=message.num_free_blocks,
+        num_blocks=message.num_blocks,
+        num_preemptions=message.num_preemptions,
+        prompt_tokens=message.prompt_tokens,
+        cached_tokens=message.cached_tokens,
+        speculation=stats_from_proto(message.speculation),
+    )

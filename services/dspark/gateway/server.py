@@ -1,0 +1,165 @@
+"""The gateway process: both servers on one event loop, readiness, and a stop without losses."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import uvicorn
+
+from dspark import rpc
+from dspark.gateway.app import make_app
+from dspark.gateway.config import GatewayConfig
+from dspark.gateway.gateway import Gateway, make_gateway
+from dspark.gateway.inference_servicer import SERVICE_NAME, InferenceServicer
+from dspark.gateway.scheduler_client import SchedulerClient
+from dspark.v1 import inference_service_pb2_grpc as pb_grpc
+
+log = logging.getLogger(__name__)
+
+UNIX = "unix:"
+_CLOSE_GRACE_S = 1.0
+
+
+class AddressError(Exception):
+    """An address cannot be listened on."""
+
+
+class _HttpServer(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # Signals belong to the whole process: they drain both servers.
+        yield
+
+
+class GatewayServer:
+    """``start``, then ``wait_stopped``; ``stop`` (or SIGTERM, SIGINT) drains first."""
+
+    def __init__(self, config: GatewayConfig) -> None:
+        self._config = config
+        self._client = SchedulerClient(config.scheduler)
+        self.gateway: Gateway = make_gateway(config, self._client)
+        self._stop = asyncio.Event()
+        self.http_port: int | None = None
+        self.grpc_port: int | None = None
+
+    async def start(self) -> None:
+        """Raises AddressError when an address is taken."""
+        self._socket = _listen(self._config.http)
+        self._grpc = rpc.Server([SERVICE_NAME])
+        pb_grpc.add_InferenceServiceServicer_to_server(  # type: ignore[no-untyped-call]
+            InferenceServicer(self.gateway), self._grpc.grpc
+        )
+        try:
+            port = await self._grpc.start(self._config.grpc)
+        except RuntimeError as error:
+            self._socket.close()
+            raise AddressError(f"cannot listen on {self._config.grpc}: in use?") from error
+        self.grpc_port = None if self._config.grpc.startswith(UNIX) else port
+        if self._socket.family != socket.AF_UNIX:
+            self.http_port = self._socket.getsockname()[1]
+        await self._start_http()
+        self._watch = asyncio.create_task(self.gateway.monitor.watch(self._on_scheduler_change))
+
+    async def wait_stopped(self) -> None:
+        """Serve until ``stop``, then drain and close."""
+        await self._stop.wait()
+        lifecycle = self.gateway.lifecycle
+        lifecycle.start_draining()
+        await self._grpc.set_ready(False)
+        log.info("draining %d requests", lifecycle.num_running)
+        await asyncio.sleep(self._config.drain_pause_s)
+        lifecycle.refuse()
+        if not await lifecycle.wait_idle(self._config.drain_s):
+            log.warning("ending %d requests that still run", lifecycle.num_running)
+            lifecycle.cut()
+            await lifecycle.wait_idle(_CLOSE_GRACE_S)
+        await self._close()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    async def _start_http(self) -> None:
+        config = uvicorn.Config(
+            make_app(self.gateway, self.grpc_port),
+            http="httptools",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=int(_CLOSE_GRACE_S),
+        )
+        self._http = _HttpServer(config)
+        self._http_task = asyncio.create_task(self._http.serve(sockets=[self._socket]))
+        while not self._http.started:
+            if self._http_task.done():
+                await self._http_task
+                raise RuntimeError("the HTTP server did not start")
+            await asyncio.sleep(0.005)
+
+    async def _on_scheduler_change(self, is_ready: bool) -> None:
+        await self._grpc.set_ready(is_ready and not self.gateway.lifecycle.is_draining)
+
+    async def _close(self) -> None:
+        self._watch.cancel()
+        self._http.should_exit = True
+        await asyncio.gather(
+            self._http_task, self._grpc.stop(_CLOSE_GRACE_S), self._watch, return_exceptions=True
+        )
+        await self._client.close()
+        if self._config.http.startswith(UNIX):
+            Path(self._config.http.removeprefix(UNIX)).unlink(missing_ok=True)
+
+
+async def serve(config: GatewayConfig) -> None:
+    """Run until SIGTERM or SIGINT."""
+    server = GatewayServer(config)
+    await server.start()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    log.info("serving HTTP on %s and gRPC on %s", config.http, config.grpc)
+    await server.wait_stopped()
+
+
+def _listen(address: str) -> socket.socket:
+    try:
+        if address.startswith(UNIX):
+            return _listen_unix(address.removeprefix(UNIX))
+        return _listen_tcp(address)
+    except OSError as error:
+        raise AddressError(f"cannot listen on {address}: {error.strerror or error}") from error
+
+
+def _listen_tcp(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise AddressError(f"{address!r} is no address: use host:port or unix:/path")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return _bound(listener, (host, int(port)))
+
+
+def _listen_unix(path: str) -> socket.socket:
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as probe:
+        if probe.connect_ex(path) == 0:
+            raise AddressError(f"cannot listen on {path}: a server answers there")
+    Path(path).unlink(missing_ok=True)
+    return _bound(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), path)
+
+
+def _bound(listener: socket.socket, address: tuple[str, int] | str) -> socket.socket:
+    try:
+        listener.bind(address)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,82 @@
+"""GET /v1/models, /health, /ready, /version and /metrics."""
+
+from __future__ import annotations
+
+import time
+from importlib.metadata import version
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from dspark.errors import DSparkError, ModelNotFound
+from dspark.gateway.gateway import Gateway
+from dspark.gateway.metrics import CONTENT_TYPE
+from dspark.gateway.token_stream import SchedulerStatus
+
+
+class StatusRoutes:
+    """What operators, routers and model lists ask; ``grpc_port`` is None on a unix socket."""
+
+    def __init__(self, gateway: Gateway, grpc_port: int | None) -> None:
+        self._gateway = gateway
+        self._grpc_port = grpc_port
+        self._created = int(time.time())
+
+    async def models(self, request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [self._model_card()]})
+
+    async def model(self, request: Request) -> Response:
+        asked, served = request.path_params["model"], self._gateway.config.model_name
+        if asked != served:
+            raise ModelNotFound(asked, served)
+        return JSONResponse(self._model_card())
+
+    async def health(self, request: Request) -> Response:
+        """Whether the scheduler answers at all."""
+        monitor = self._gateway.monitor
+        await monitor.refresh()
+        return _verdict(monitor.is_reachable, monitor.problem)
+
+    async def ready(self, request: Request) -> Response:
+        """Whether requests are served: the scheduler is ready and nothing is shutting down."""
+        if self._gateway.lifecycle.is_draining:
+            return _not_ready("draining")
+        return _verdict(self._gateway.monitor.is_ready, self._gateway.monitor.problem)
+
+    async def version(self, request: Request) -> Response:
+        return JSONResponse({"version": version("dspark")})
+
+    async def metrics(self, request: Request) -> Response:
+        status: SchedulerStatus | None = None
+        try:
+            status = await self._gateway.source.status()
+        except DSparkError:
+            pass  # our own counters are worth having without the scheduler's
+        return Response(self._gateway.metrics.render(status), media_type=CONTENT_TYPE)
+
+    def _model_card(self) -> dict[str, Any]:
+        info = self._gateway.monitor.require_info()
+        return {
+            "id": self._gateway.config.model_name,
+            "object": "model",
+            "created": self._created,
+            "owned_by": "dspark",
+            "max_model_len": info.max_request_tokens,
+            "dspark": {
+                "grpc_port": self._grpc_port,
+                "sources": list(info.sources),
+                "exactness": info.exactness,
+                "policy": info.policy,
+            },
+        }
+
+
+def _verdict(is_good: bool, problem: DSparkError | None) -> Response:
+    if is_good:
+        return JSONResponse({"status": "ok"})
+    return _not_ready(problem.message if problem else "unknown")
+
+
+def _not_ready(reason: str) -> Response:
+    return JSONResponse({"status": "unavailable", "reason": reason}, 503)

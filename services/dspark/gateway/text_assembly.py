@@ -1,0 +1,72 @@
+"""Token runs to text chunks: detokenising, stop tokens and stop strings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from dspark.gateway.detokenizer import IncrementalDetokenizer
+from dspark.gateway.stop_strings import StopStringScanner
+from dspark.gateway.token_stream import TokenRun
+
+
+@dataclass(frozen=True, slots=True)
+class TextChunk:
+    """New tokens, ``num_accepted`` of them from candidates, and the text that became certain."""
+
+    text: str
+    token_ids: tuple[int, ...] = ()
+    num_accepted: int = 0
+
+
+class TextAssembler:
+    """Turns one request's token runs into text chunks.
+
+    Its result does not depend on how tokens are split into runs. Once ``stop_string`` is set the
+    request is over: its tokens end with the one that completed the stop string.
+    """
+
+    def __init__(
+        self,
+        detokenizer: IncrementalDetokenizer,
+        stop_token_ids: Collection[int],
+        stop_strings: Sequence[str] = (),
+    ) -> None:
+        self._detokenizer = detokenizer
+        self._stop_token_ids = stop_token_ids
+        self._scanner = StopStringScanner(stop_strings) if stop_strings else None
+        self.num_tokens = 0
+        self.stop_string: str | None = None
+
+    def push(self, run: TokenRun) -> TextChunk:
+        if self._scanner is None:
+            self.num_tokens += len(run.token_ids)
+            return TextChunk(self._decode(run.token_ids), run.token_ids, run.num_accepted)
+        pieces: list[str] = []
+        for count, token_id in enumerate(run.token_ids, start=1):
+            self.num_tokens += 1
+            pieces.append(self._scan(self._decode((token_id,))))
+            if self.stop_string is not None:
+                accepted = min(run.num_accepted, count)
+                return TextChunk("".join(pieces), run.token_ids[:count], accepted)
+        return TextChunk("".join(pieces), run.token_ids, run.num_accepted)
+
+    def finish(self) -> str:
+        """The text still held back when the tokens end; it may yet bring a stop string."""
+        rest = self._detokenizer.flush()
+        if self._scanner is None:
+            return rest
+        released = self._scan(rest)
+        return released if self.stop_string is not None else released + self._scanner.flush()
+
+    def _decode(self, token_ids: tuple[int, ...]) -> str:
+        # The token that ends a request is always its last one and no part of the text.
+        if token_ids and token_ids[-1] in self._stop_token_ids:
+            token_ids = token_ids[:-1]
+        return self._detokenizer.push(token_ids)
+
+    def _scan(self, text: str) -> str:
+        assert self._scanner is not None
+        scan = self._scanner.push(text)
+        self.stop_string = scan.stop
+        return scan.text

@@ -1,0 +1,103 @@
+"""Fields that OpenAI or vLLM clients know and this server does not honour.
+
+Each has the values that change nothing: those are accepted, any other is an error naming the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from dspark.errors import UnsupportedField
+
+Neutral = Mapping[str, tuple[Any, ...]]
+
+
+def _table(*parts: Mapping[str, tuple[Any, ...]], names: str = "") -> Neutral:
+    """Fields with their neutral values besides null; ``names`` have none but null."""
+    table: dict[str, tuple[Any, ...]] = dict.fromkeys(names.split(), ())
+    for part in parts:
+        table.update(part)
+    return MappingProxyType(table)
+
+
+_SHARED = _table(
+    {
+        "n": (1,),
+        "presence_penalty": (0,),
+        "frequency_penalty": (0,),
+        "repetition_penalty": (1,),
+        "length_penalty": (1,),
+        "logit_bias": ({},),
+        "response_format": ({"type": "text"},),
+        "min_tokens": (0,),
+        "bad_words": ([],),
+        "echo": (False,),
+        "use_beam_search": (False,),
+        "early_stopping": (False,),
+        "skip_special_tokens": (True,),
+        "spaces_between_special_tokens": (True,),
+        "include_stop_str_in_output": (False,),
+        "add_special_tokens": (False,),
+        "return_tokens_as_token_ids": (False,),
+        "logits_processors": ([],),
+    },
+    names=(
+        "best_of allowed_token_ids structured_outputs guided_json guided_regex guided_choice "
+        "guided_grammar guided_decoding_backend guided_whitespace_pattern structural_tag "
+        "prompt_logprobs truncate_prompt_tokens request_id kv_transfer_params vllm_xargs "
+        "mm_processor_kwargs prompt_embeds"
+    ),
+)
+COMPLETION = _table(_SHARED, {"best_of": (1,), "suffix": ("",)}, names="logprobs")
+CHAT = _table(
+    _SHARED,
+    {
+        "logprobs": (False,),
+        "top_logprobs": (0,),
+        "tools": ([],),
+        "tool_choice": ("none",),
+        "functions": ([],),
+        "function_call": ("none",),
+        "modalities": (["text"],),
+        "store": (False,),
+        "metadata": ({},),
+        "service_tier": ("auto", "default"),
+        "add_generation_prompt": (True,),
+        "continue_final_message": (False,),
+        "chat_template_kwargs": ({},),
+        "documents": ([],),
+    },
+    names=(
+        "parallel_tool_calls audio prediction reasoning_effort reasoning verbosity "
+        "web_search_options safety_identifier prompt_cache_key prompt_cache_retention "
+        "chat_template include_reasoning"
+    ),
+)
+STREAM_OPTIONS = _table({"continuous_usage_stats": (False,), "include_obfuscation": (False,)})
+MESSAGE = _table(
+    {"tool_calls": ([],), "annotations": ([],)},
+    names="name tool_call_id refusal audio function_call reasoning reasoning_content",
+)
+CONTENT_PART = _table(
+    names="image_url input_audio video_url audio_url file refusal cache_control annotations"
+)
+
+
+def drop_neutral(fields: Mapping[str, Any], table: Neutral, path: str = "") -> dict[str, Any]:
+    """The fields without those of the table; raises UnsupportedField for one not neutral."""
+    kept: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name not in table:
+            kept[name] = value
+        elif value is not None and not _is_neutral(value, table[name]):
+            raise UnsupportedField(path + name)
+    return kept
+
+
+def _is_neutral(value: Any, neutral: tuple[Any, ...]) -> bool:
+    # True == 1 in Python, but not in JSON.
+    return any(
+        value == other and isinstance(value, bool) == isinstance(other, bool) for other in neutral
+    )
