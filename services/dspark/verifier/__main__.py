@@ -1,0 +1,58 @@
+"""``python -m dspark.verifier``: one model behind dspark.v1.VerifierService."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+
+import uvloop
+
+from dspark.config import parse
+from dspark.verifier.config import VerifierConfig
+from dspark.verifier.interfaces import LoadedModel, ModelRefused, Progress
+from dspark.verifier.server import serve
+
+EXIT_REFUSED = 2
+
+
+def load(config: VerifierConfig, progress: Progress) -> LoadedModel:
+    """Load the model; torch is imported here, on the engine's thread, while the server listens."""
+    progress("importing torch")
+    from dspark.verifier.model.loader import load_model
+
+    return load_model(config, progress)
+
+
+def print_progress(line: str) -> None:
+    """Progress lines are read by whoever started the process."""
+    print(f"progress: {line}", file=sys.stderr, flush=True)
+
+
+async def run(config: VerifierConfig) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        await serve(config, load, print_progress, stop)
+    except ModelRefused as refusal:
+        print(f"error: {config.model}: {refusal}", file=sys.stderr, flush=True)
+        return EXIT_REFUSED
+    return 0
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    config = parse(VerifierConfig, "Serve one model to DSpark schedulers.")
+    code = uvloop.run(run(config))
+    sys.stdout.flush()
+    # A model that is still loading must not keep the process alive.
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

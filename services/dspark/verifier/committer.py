@@ -1,0 +1,118 @@
+"""Turns logits into committed tokens, and leaves K/V, blocks and prefix cache in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspark.step import WorkResult, WorkStatus
+from dspark.verifier.interfaces import KvStore
+from dspark.verifier.kv.block_pool import BlockPool
+from dspark.verifier.kv.prefix_cache import PrefixCache
+from dspark.verifier.sampling.top_ids import top_ids
+from dspark.verifier.sampling.walk import WalkResult, walk
+from dspark.verifier.scheduled_work import ScheduledWork
+from dspark.verifier.sequence import Sequence
+from dspark.verifier.sequence_table import SequenceTable
+
+_NO_WALK = WalkResult((), ())
+_NO_TOP = np.empty((0, 0), dtype=np.int64)
+
+
+class Committer:
+    """What follows a forward pass: walk, move K/V, remember full blocks, end what has ended."""
+
+    def __init__(
+        self,
+        sequences: SequenceTable,
+        pool: BlockPool,
+        cache: PrefixCache,
+        kv: KvStore,
+        *,
+        block_size: int,
+    ) -> None:
+        self._sequences = sequences
+        self._pool = pool
+        self._cache = cache
+        self._kv = kv
+        self._block_size = block_size
+
+    def commit(
+        self, entries: Seq[ScheduledWork], logits: NDArray[np.float32], top_k: int
+    ) -> list[WorkResult]:
+        """The results of the entries, whose logits [num_logits, vocab_size] follow their order."""
+        tops = top_ids(logits, top_k) if top_k and len(logits) else _NO_TOP
+        walks: list[WalkResult] = []
+        results: list[WorkResult] = []
+        first = 0
+        for entry in entries:
+            rows = slice(first, first + entry.num_logits)
+            walks.append(_walk(entry, logits[rows]))
+            results.append(_result(entry, walks[-1], tops[rows]))
+            first = rows.stop
+        self._move_accepted(entries, walks)
+        for entry, walked in zip(entries, walks, strict=True):
+            self._advance(entry, walked)
+        return results
+
+    def _move_accepted(self, entries: Seq[ScheduledWork], walks: Seq[WalkResult]) -> None:
+        """Bring the accepted nodes' K/V to where a chain would have put it."""
+        sources: list[int] = []
+        destinations: list[int] = []
+        for entry, walked in zip(entries, walks, strict=True):
+            slots = entry.sequence.table.slots
+            for index, node in enumerate(walked.accepted_nodes):
+                if node - 1 != index:
+                    sources.append(int(slots[entry.end + node - 1]))
+                    destinations.append(int(slots[entry.end + index]))
+        if sources:
+            self._kv.move(np.array(sources, np.int32), np.array(destinations, np.int32))
+
+    def _advance(self, entry: ScheduledWork, walked: WalkResult) -> None:
+        sequence = entry.sequence
+        sequence.tokens.extend(walked.committed_token_ids)
+        sequence.num_computed = entry.end + len(walked.accepted_nodes)
+        if sequence.uses_prefix_cache:
+            self._remember_full_blocks(sequence)
+        if walked.finish_reason is not None:
+            self._sequences.drop(sequence)
+        else:
+            self._pool.release(sequence.table.trim(sequence.num_tokens))
+
+    def _remember_full_blocks(self, sequence: Sequence) -> None:
+        size = self._block_size
+        while (sequence.num_hashed_blocks + 1) * size <= sequence.num_computed:
+            index = sequence.num_hashed_blocks
+            tokens = sequence.tokens.ids[index * size : (index + 1) * size]
+            sequence.chain = self._cache.extend(sequence.chain, tokens)
+            self._cache.insert(sequence.chain, sequence.table.blocks[index])
+            sequence.num_hashed_blocks += 1
+
+
+def _walk(entry: ScheduledWork, logits: NDArray[np.float32]) -> WalkResult:
+    if not entry.reaches_end:
+        return _NO_WALK
+    sequence = entry.sequence
+    return walk(
+        entry.tree, logits, sequence.sampler, sequence.stop_rules(), base_len=sequence.num_tokens
+    )
+
+
+def _result(entry: ScheduledWork, walked: WalkResult, tops: NDArray[np.int64]) -> WorkResult:
+    row_token_ids: tuple[int, ...] = ()
+    if len(tops):
+        row_token_ids = (int(entry.sequence.tokens.ids[-1]), *entry.tree.token_ids)
+    return WorkResult(
+        request_id=entry.work.request_id,
+        epoch=entry.work.epoch,
+        status=WorkStatus.DONE,
+        num_computed_tokens=entry.end + len(walked.accepted_nodes),
+        committed_token_ids=walked.committed_token_ids,
+        accepted_nodes=tuple(entry.kept_nodes[node - 1] + 1 for node in walked.accepted_nodes),
+        finish_reason=walked.finish_reason,
+        stop_token_id=walked.stop_token_id,
+        row_token_ids=row_token_ids,
+        top_token_ids=tuple(tops.ravel().tolist()),
+    )

@@ -1,0 +1,131 @@
+"""The verifier's step: schedule rows, run the model once, walk, commit."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from dspark.step import StepOutcome, StepPlan, WorkResult
+from dspark.verifier.admission import Limits, check_plan
+from dspark.verifier.batch_builder import build_batch
+from dspark.verifier.committer import Committer
+from dspark.verifier.engine_settings import EngineSettings
+from dspark.verifier.interfaces import KvStore, ModelRunner
+from dspark.verifier.kv.block_pool import BlockPool
+from dspark.verifier.kv.prefix_cache import PrefixCache
+from dspark.verifier.scheduled_work import ScheduledWork
+from dspark.verifier.sequence_table import SequenceTable
+from dspark.verifier.step_planner import StepPlanner
+
+log = logging.getLogger(__name__)
+
+
+class Engine:
+    """Sequences, their KV blocks and the model, advanced one step at a time. Not thread-safe."""
+
+    def __init__(
+        self,
+        runner: ModelRunner,
+        kv: KvStore,
+        settings: EngineSettings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._runner = runner
+        self.block_size = block_size = settings.block_size
+        self.limits = _limits(runner, settings)
+        self.pool = BlockPool(settings.num_blocks, settings.num_evictable_blocks)
+        self.prefix_cache = PrefixCache(
+            self.pool,
+            block_size,
+            model_digest=settings.model_digest,
+            kernel_class=settings.kernel_class,
+        )
+        self.sequences = SequenceTable(
+            self.pool,
+            self.prefix_cache,
+            self.limits,
+            block_size=block_size,
+            lease_s=settings.lease_s,
+            tombstone_s=settings.tombstone_s,
+            clock=clock,
+        )
+        self.planner = StepPlanner(
+            self.sequences,
+            self.pool,
+            vocab_size=runner.vocab_size,
+            block_size=block_size,
+            max_tree_nodes=settings.max_tree_nodes,
+        )
+        self._committer = Committer(
+            self.sequences, self.pool, self.prefix_cache, kv, block_size=block_size
+        )
+
+    def step(self, plan: StepPlan) -> StepOutcome:
+        """Run one step; raises InvalidArgument before anything is changed.
+
+        A failed forward pass changes no sequence, so the step may be repeated. Any later failure is
+        a bug; the sequences it touched are dropped, so that their requests start over.
+        """
+        check_plan(plan, self.limits)
+        cached_tokens = self._apply_membership(plan)
+        entries = self.planner.schedule(plan.work)
+        scheduled = [entry for entry in entries if isinstance(entry, ScheduledWork)]
+        done, forward_ns = self._compute(scheduled, plan.top_k)
+        self.sequences.touch(work.request_id for work in plan.work)
+        following = iter(done)
+        return StepOutcome(
+            step_id=plan.step_id,
+            cached_tokens=cached_tokens,
+            results=tuple(e if isinstance(e, WorkResult) else next(following) for e in entries),
+            forward_ns=forward_ns,
+            num_rows=sum(entry.num_rows for entry in scheduled),
+            num_free_blocks=self.pool.num_available,
+        )
+
+    def _apply_membership(self, plan: StepPlan) -> dict[str, int]:
+        """Leases, releases and admissions; returns the admissions' cached tokens."""
+        self.sequences.touch(work.request_id for work in plan.work)
+        self.reclaim()
+        for ref in plan.releases:
+            self.sequences.release(ref)
+        return {a.request_id: self.sequences.admit(a) for a in plan.admissions}
+
+    def _compute(self, scheduled: list[ScheduledWork], top_k: int) -> tuple[list[WorkResult], int]:
+        """The results of the scheduled work, and the time of the forward pass in nanoseconds."""
+        if not scheduled:
+            return [], 0
+        batch = build_batch(scheduled)
+        started = time.perf_counter_ns()
+        logits = self._runner.forward(batch)
+        forward_ns = time.perf_counter_ns() - started
+        expected = (len(batch.logits_rows), self.limits.vocab_size)
+        assert logits.shape == expected, f"logits are {logits.shape}, not {expected}"
+        try:
+            return self._committer.commit(scheduled, logits, top_k), forward_ns
+        except Exception:
+            for entry in scheduled:
+                if self.sequences.get(entry.sequence.request_id) is entry.sequence:
+                    self.sequences.drop(entry.sequence)
+            raise
+
+    def reclaim(self) -> None:
+        """Drop sequences that no step has named for the length of a lease."""
+        for request_id in self.sequences.reclaim():
+            log.warning("reclaimed %s: no step named it for a whole lease", request_id)
+
+    def check(self) -> None:
+        """Assert the block accounting."""
+        self.sequences.check()
+
+
+def _limits(runner: ModelRunner, settings: EngineSettings) -> Limits:
+    max_model_len = runner.max_model_len
+    if settings.max_model_len:
+        max_model_len = min(max_model_len, settings.max_model_len)
+    return Limits(
+        vocab_size=runner.vocab_size,
+        max_model_len=max_model_len,
+        max_pool_tokens=settings.num_blocks * settings.block_size,
+        eos_token_ids=runner.eos_token_ids,
+    )

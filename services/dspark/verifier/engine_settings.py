@@ -1,0 +1,41 @@
+"""Limits of the engine, all of which are known before a model is loaded or measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dspark.verifier.config import VerifierConfig
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """``max_model_len`` 0 means the model's; times are seconds; ``max_tree_nodes`` cuts larger
+    trees.
+
+    ``model_digest`` and ``kernel_class`` name what made the K/V, so that the prefix cache never
+    mixes two of them.
+    """
+
+    num_blocks: int
+    block_size: int = 16
+    num_evictable_blocks: int = 0
+    max_model_len: int = 0
+    max_tree_nodes: int = 256
+    lease_s: float = 60.0
+    tombstone_s: float = 60.0
+    model_digest: str = ""
+    kernel_class: str = ""
+
+    @classmethod
+    def of(cls, config: VerifierConfig, *, model_digest: str, kernel_class: str) -> EngineSettings:
+        """The settings that a process's configuration asks for."""
+        return cls(
+            num_blocks=config.num_blocks,
+            block_size=config.block_size,
+            num_evictable_blocks=config.num_evictable_blocks,
+            max_model_len=config.max_model_len,
+            lease_s=config.lease_s,
+            tombstone_s=config.lease_s,
+            model_digest=model_digest,
+            kernel_class=kernel_class,
+        )

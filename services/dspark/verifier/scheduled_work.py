@@ -1,0 +1,61 @@
+"""What a step will compute for one sequence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dspark.errors import InvalidArgument
+from dspark.step import SequenceWork
+from dspark.token_tree import TokenTree
+from dspark.verifier.sequence import Sequence
+
+_EMPTY = TokenTree()
+
+
+@dataclass(slots=True)
+class ScheduledWork:
+    """Rows for one sequence: pending tokens [start, end), then the tree's nodes.
+
+    ``tree`` is what is left of the work's tree; ``kept_nodes`` numbers its nodes as the work did.
+    """
+
+    sequence: Sequence
+    work: SequenceWork
+    start: int
+    end: int
+    tree: TokenTree = field(default=_EMPTY)
+    kept_nodes: tuple[int, ...] = ()
+
+    @property
+    def reaches_end(self) -> bool:
+        """Whether the last known token is computed, so that a walk follows."""
+        return self.end == self.sequence.num_tokens
+
+    @property
+    def num_rows(self) -> int:
+        return self.end - self.start + len(self.tree)
+
+    @property
+    def num_logits(self) -> int:
+        return 1 + len(self.tree) if self.reaches_end else 0
+
+    def set_tree(self, tree: TokenTree, *, max_nodes: int) -> None:
+        """Keep at most ``max_nodes`` nodes, none of which is too deep to have a use.
+
+        A node at the depth of the last token that may be committed has none: that token is the
+        bonus token of the row above.
+        """
+        max_depth = self.sequence.num_remaining - 1
+        depths = tree.depths
+        keep = [node for node in range(len(tree)) if depths[node] <= max_depth][:max_nodes]
+        self.kept_nodes = tuple(keep)
+        self.tree = tree if len(keep) == len(tree) else tree.subtree(keep)
+
+
+def is_usable(tree: TokenTree, vocab_size: int) -> bool:
+    """Whether the candidates form a tree over the vocabulary."""
+    try:
+        tree.validate(vocab_size)
+    except InvalidArgument:
+        return False
+    return True

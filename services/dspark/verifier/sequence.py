@@ -1,0 +1,50 @@
+"""A request as the verifier knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dspark.sampling import SamplingParams
+from dspark.verifier.kv.block_table import BlockTable
+from dspark.verifier.sampling.sampler import Sampler
+from dspark.verifier.sampling.walk import StopRules
+from dspark.verifier.token_buffer import TokenBuffer
+
+
+@dataclass(slots=True)
+class Sequence:
+    """One incarnation of a request; its counters are its state.
+
+    ``tokens`` are the prompt and all committed tokens. The first ``num_computed`` of them have K/V
+    in ``table``, and the first ``num_hashed_blocks`` blocks of that are in the hash chain that ends
+    in ``chain``.
+    """
+
+    request_id: str
+    epoch: int
+    sampling: SamplingParams
+    sampler: Sampler
+    stop_token_ids: frozenset[int]
+    num_prompt_tokens: int
+    # The last token's position stays below this length.
+    max_len: int
+    tokens: TokenBuffer
+    table: BlockTable
+    uses_prefix_cache: bool
+    chain: bytes = b""
+    num_hashed_blocks: int = 0
+    num_cached_tokens: int = 0
+    num_computed: int = 0
+    last_touched: float = 0.0
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def num_remaining(self) -> int:
+        """Tokens that may still be committed before max_tokens or the model's length ends it."""
+        return self.max_len - self.num_tokens
+
+    def stop_rules(self) -> StopRules:
+        return StopRules(self.stop_token_ids, self.num_remaining)

@@ -1,0 +1,86 @@
+"""dspark.v1.VerifierService: decode, run on the engine's thread, encode."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from grpc import aio
+
+from dspark.errors import Draining, DSparkError, NotReady
+from dspark.step import VerifierInfo
+from dspark.v1 import verifier_service_pb2 as pb
+from dspark.v1 import verifier_service_pb2_grpc as pb_grpc
+from dspark.verifier.engine import Engine
+from dspark.verifier.engine_thread import EngineThread
+from dspark.verifier.step_log import StepLog
+from dspark.wire.step import outcome_to_proto, plan_from_proto, verifier_info_to_proto
+
+
+class VerifierServicer(pb_grpc.VerifierServiceServicer):
+    """Answers NotReady until ``set_engine``, and Draining after ``drain``."""
+
+    def __init__(self, thread: EngineThread) -> None:
+        self._thread = thread
+        self._engine: Engine | None = None
+        self._info: pb.GetVerifierInfoResponse | None = None
+        self._steps: StepLog[pb.StepResponse] = StepLog()
+        self._is_draining = False
+        # Steps in a row that failed by a bug or a broken device.
+        self.num_failures = 0
+        # What the long part that runs now is; told to callers that come too early.
+        self.progress = "starting"
+
+    def set_engine(self, engine: Engine, info: VerifierInfo) -> None:
+        self._engine = engine
+        self._info = verifier_info_to_proto(info)
+
+    async def drain(self) -> None:
+        """Take no new step and wait for the running one."""
+        self._is_draining = True
+        await self._steps.drain()
+
+    async def GetVerifierInfo(
+        self,
+        request: pb.GetVerifierInfoRequest,
+        context: aio.ServicerContext[Any, Any],
+    ) -> pb.GetVerifierInfoResponse:
+        if self._info is None:
+            raise NotReady(f"the verifier is not ready: {self.progress}")
+        return self._info
+
+    async def Step(
+        self, request: pb.StepRequest, context: aio.ServicerContext[Any, Any]
+    ) -> pb.StepResponse:
+        arrived_ns = time.perf_counter_ns()
+        if self._is_draining:
+            raise Draining("the verifier is shutting down")
+        if self._engine is None:
+            raise NotReady(f"the verifier is not ready: {self.progress}")
+        engine = self._engine
+        return await self._steps.once(
+            request.scheduler_id,
+            request.step_id,
+            lambda: self._run(engine, request, arrived_ns),
+        )
+
+    async def _run(
+        self, engine: Engine, request: pb.StepRequest, arrived_ns: int
+    ) -> pb.StepResponse:
+        return await self._thread.run(self._step, engine, request, arrived_ns)
+
+    def _step(self, engine: Engine, request: pb.StepRequest, arrived_ns: int) -> pb.StepResponse:
+        started_ns = time.perf_counter_ns()
+        plan = plan_from_proto(request)
+        try:
+            outcome = engine.step(plan)
+        except DSparkError:
+            raise
+        except Exception:
+            self.num_failures += 1
+            raise
+        self.num_failures = 0
+        response = outcome_to_proto(outcome)
+        response.queue_ns = started_ns - arrived_ns
+        response.total_ns = time.perf_counter_ns() - arrived_ns
+        return response

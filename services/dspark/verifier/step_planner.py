@@ -1,0 +1,89 @@
+"""Turns a step's work entries into rows, with a block for every row."""
+
+from __future__ import annotations
+
+import logging
+
+from dspark.step import SequenceWork, WorkResult, WorkStatus
+from dspark.verifier.kv.block_pool import BlockPool, OutOfBlocks
+from dspark.verifier.scheduled_work import ScheduledWork, is_usable
+from dspark.verifier.sequence import Sequence
+from dspark.verifier.sequence_table import SequenceTable
+
+log = logging.getLogger(__name__)
+
+
+class StepPlanner:
+    """Decides what each work entry gets.
+
+    All pending rows get their blocks before any tree does, and a tree takes only what is left:
+    candidates never push a sequence out.
+    """
+
+    def __init__(
+        self,
+        sequences: SequenceTable,
+        pool: BlockPool,
+        *,
+        vocab_size: int,
+        block_size: int,
+        max_tree_nodes: int,
+    ) -> None:
+        self._sequences = sequences
+        self._pool = pool
+        self._vocab_size = vocab_size
+        self._block_size = block_size
+        self._max_tree_nodes = max_tree_nodes
+        self.num_dropped_trees = 0
+
+    def schedule(self, work: tuple[SequenceWork, ...]) -> list[ScheduledWork | WorkResult]:
+        """One entry for each work entry: the rows to compute, or the result that says why none."""
+        entries = [self._schedule_pending(entry) for entry in work]
+        for entry in entries:
+            if isinstance(entry, ScheduledWork) and entry.reaches_end and len(entry.work.tree):
+                self._schedule_tree(entry)
+        return entries
+
+    def _schedule_pending(self, work: SequenceWork) -> ScheduledWork | WorkResult:
+        sequence = self._sequences.get(work.request_id)
+        if sequence is None:
+            return WorkResult(work.request_id, work.epoch, WorkStatus.NOT_FOUND)
+        if sequence.epoch != work.epoch or sequence.num_tokens != work.base_len:
+            return _refusal(work, sequence, WorkStatus.STALE)
+        start = sequence.num_computed
+        end = min(sequence.num_tokens, start + work.max_pending_rows)
+        try:
+            self._give_blocks(sequence, end)
+        except OutOfBlocks:
+            return _refusal(work, sequence, WorkStatus.NO_BLOCKS)
+        return ScheduledWork(sequence, work, start, end)
+
+    def _schedule_tree(self, entry: ScheduledWork) -> None:
+        tree, sequence = entry.work.tree, entry.sequence
+        if not is_usable(tree, self._vocab_size):
+            self._count_dropped_tree(entry)
+            return
+        room = sequence.table.capacity + self._pool.num_available * self._block_size
+        max_nodes = min(self._max_tree_nodes, room - sequence.num_tokens)
+        entry.set_tree(tree, max_nodes=max_nodes)
+        self._give_blocks(sequence, sequence.num_tokens + len(entry.tree))
+
+    def _give_blocks(self, sequence: Sequence, num_tokens: int) -> None:
+        missing = sequence.table.num_missing(num_tokens)
+        if missing:
+            sequence.table.append(self._pool.allocate(missing))
+
+    def _count_dropped_tree(self, entry: ScheduledWork) -> None:
+        self.num_dropped_trees += 1
+        if self.num_dropped_trees.bit_count() == 1:
+            log.warning(
+                "ignored malformed candidates for %s (%d so far)",
+                entry.sequence.request_id,
+                self.num_dropped_trees,
+            )
+
+
+def _refusal(work: SequenceWork, sequence: Sequence, status: WorkStatus) -> WorkResult:
+    return WorkResult(
+        work.request_id, work.epoch, status, num_computed_tokens=sequence.num_computed
+    )
