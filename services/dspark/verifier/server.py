@@ -52,7 +52,7 @@ async def serving(
         servicer.set_engine(engine, info)
         async with _background(config, engine, thread, servicer, server):
             yield RunningVerifier(engine, info, port)
-            await _drain(servicer, server, config.drain_s)
+        await _drain(servicer, server, config.drain_s)
     finally:
         await server.stop(grace=0.5)
         thread.close()
