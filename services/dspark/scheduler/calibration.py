@@ -54,14 +54,15 @@ class Calibration:
             survivals.append(score if parent == 0 else score * survivals[parent - 1])
         return survivals
 
-    def update(self, tree: TokenTree, accepted_nodes: Sequence[int], num_committed: int) -> None:
-        """Count the tried nodes. ``accepted_nodes`` are numbered from 1, as in WorkResult."""
-        drawn_at = {0, *accepted_nodes[: max(num_committed - 1, 0)]}
-        accepted = set(accepted_nodes)
+    def update(
+        self, tree: TokenTree, accepted_nodes: Sequence[int], committed_token_ids: Sequence[int]
+    ) -> None:
+        """Count the tried nodes of a verified tree; the arguments are those of WorkResult."""
+        drawn = dict(zip((0, *accepted_nodes), committed_token_ids, strict=False))
         for node, parent in enumerate(tree.parents):
-            if parent in drawn_at:
+            if parent in drawn:
                 counts = self._counts.setdefault(self._key(tree, node), _Counts())
-                counts.add(node + 1 in accepted)
+                counts.add(tree.token_ids[node] == drawn[parent])
 
     def _key(self, tree: TokenTree, node: int) -> _Key:
         depth = tree.depths[node]

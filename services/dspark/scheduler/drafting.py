@@ -126,8 +126,7 @@ class Drafting:
         if link is not None and request.spec.speculation.enabled:
             link.graph.add_successors(request, result)
         if tree:
-            num_committed = len(result.committed_token_ids)
-            self.calibration.update(tree, result.accepted_nodes, num_committed)
+            self.calibration.update(tree, result.accepted_nodes, result.committed_token_ids)
             self._state(request).mutes.update(tree, result.accepted_nodes, self.step)
 
     def observe(self, requests: Sequence[Request]) -> None:

@@ -15,7 +15,7 @@ INFO_TIMEOUT_S = 2.0
 
 
 class VerifierClient:
-    """One verifier; each failure is a DSparkError, BackendUnavailable when the call itself fails."""
+    """One verifier; each failure is a DSparkError, BackendUnavailable if the call itself fails."""
 
     def __init__(self, target: str, step_timeout_s: float) -> None:
         self._channel = rpc.channel(target)
