@@ -1,0 +1,25 @@
+"""``python -m dspark.candidates``: the candidates service."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import uvloop
+
+from dspark.candidates.config import CandidatesConfig
+from dspark.candidates.server import serve
+from dspark.config import parse
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    config = parse(CandidatesConfig, "Guesses the next tokens of requests.", argv)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        uvloop.run(serve(config))
+    except ValueError as error:
+        raise SystemExit(f"bad setting: {error}") from error
+
+
+if __name__ == "__main__":
+    main()

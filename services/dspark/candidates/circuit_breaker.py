@@ -1,0 +1,66 @@
+"""Stops calling what keeps failing, and tries again later, less and less often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+class CircuitBreaker:
+    """Closed (calls allowed) until ``max_failures`` in a row, then open for a while.
+
+    The while doubles each time. When it is over, one trial is allowed (half-open): its success closes the breaker, its
+    failure opens it again.
+    """
+
+    def __init__(
+        self,
+        max_failures: int,
+        min_pause_s: float,
+        max_pause_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._max_failures = max_failures
+        self._min_pause_s = min_pause_s
+        self._max_pause_s = max_pause_s
+        self._clock = clock
+        self._failures = 0
+        self._pause_s = min_pause_s
+        self._retry_at: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are refused or on trial."""
+        return self._retry_at is not None
+
+    @property
+    def seconds_to_trial(self) -> float:
+        """How long until a trial is allowed; 0 when one is, or when the breaker is closed."""
+        return 0.0 if self._retry_at is None else max(0.0, self._retry_at - self._clock())
+
+    def allows(self) -> bool:
+        """Whether to make a call now. While half-open only the first asker is told yes."""
+        if self._retry_at is None:
+            return True
+        if self._clock() < self._retry_at:
+            return False
+        self._retry_at = self._clock() + self._pause_s
+        return True
+
+    def succeeded(self) -> None:
+        """Close."""
+        self._failures = 0
+        self._pause_s = self._min_pause_s
+        self._retry_at = None
+
+    def open(self) -> None:
+        """Refuse calls until a trial succeeds; one is allowed at once."""
+        self._retry_at = self._clock()
+
+    def failed(self) -> None:
+        """Count a failure; open after too many in a row, or at once after a failed trial."""
+        self._failures += 1
+        if self.is_open:
+            self._pause_s = min(2 * self._pause_s, self._max_pause_s)
+        if self.is_open or self._failures >= self._max_failures:
+            self._retry_at = self._clock() + self._pause_s

@@ -1,0 +1,66 @@
+"""Settings of the candidates service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def _setting(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatesConfig:
+    """Each field is a flag and an environment variable; see ``dspark.config``."""
+
+    listen: str = _setting("0.0.0.0:50071", "address: host:port or unix:/path")
+    sources: tuple[str, ...] = _setting(
+        ("recycle", "suffix", "retrieval"), "comma-separated names of the sources to run"
+    )
+    vocab_size: int | None = _setting(
+        None, "token ids below this exist; unset: learned from the tokens that pass by"
+    )
+    model_id: str = _setting("", "the target's name, which separates models in a shared store")
+    propose_deadline_ms: float = _setting(10.0, "a tree that takes longer is dropped")
+    max_tree_nodes: int = _setting(256, "upper limit of the nodes of one tree")
+    max_source_failures: int = _setting(5, "a source that fails so often in a row is muted")
+    min_mute_s: float = _setting(1.0, "first pause of a muted source; it doubles with each failure")
+    max_mute_s: float = _setting(60.0, "longest pause of a muted source")
+    lease_s: float = _setting(120.0, "a sequence that nobody used for so long is forgotten")
+    max_sequences: int = _setting(4096, "sequences kept at a time; the longest unused goes first")
+    redis_url: str | None = _setting(
+        None, "redis://host:port/db or unix:///path of the retrieval store; unset: in memory"
+    )
+    redis_deadline_ms: float = _setting(5.0, "a look-up that takes longer yields nothing")
+    retrieval_ttl_s: int = _setting(7 * 24 * 3600, "how long Redis keeps what was not seen again")
+    retrieval_max_entries: int = _setting(
+        200_000, "contexts kept: in all in memory (some 250 bytes each), a tenant in Redis"
+    )
+    drain_s: float = _setting(5.0, "after SIGTERM, running calls have so long to end")
+
+    def __post_init__(self) -> None:
+        if not self.sources:
+            raise ValueError("sources: name at least one")
+        if len(set(self.sources)) != len(self.sources):
+            raise ValueError("sources: a name appears twice")
+        if self.vocab_size is not None and self.vocab_size < 1:
+            raise ValueError("vocab_size: must be at least 1")
+        for name in _POSITIVE:
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name}: must be above 0")
+
+
+_POSITIVE = (
+    "propose_deadline_ms",
+    "max_tree_nodes",
+    "max_source_failures",
+    "min_mute_s",
+    "max_mute_s",
+    "lease_s",
+    "max_sequences",
+    "redis_deadline_ms",
+    "retrieval_ttl_s",
+    "retrieval_max_entries",
+    "drain_s",
+)

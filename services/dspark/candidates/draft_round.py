@@ -1,0 +1,102 @@
+"""One round of asking: every source for every request, at most until the deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Sequence
+
+from dspark.candidates.merge import MergedTrees
+from dspark.candidates.source_runner import SourceRunner
+from dspark.candidates.sources.interface import DraftRequest, Trees
+from dspark.token_tree import TokenTree
+
+
+class DraftRound:
+    """Collects the sources' trees for a batch of requests and merges them request by request."""
+
+    def __init__(
+        self,
+        runners: Sequence[SourceRunner],
+        requests: Sequence[DraftRequest],
+        wanted: Sequence[tuple[str, ...]],
+        vocab_size: int,
+        deadline: float,
+    ) -> None:
+        """``wanted`` names, for each request, the sources to ask; empty means all."""
+        names = tuple(runner.name for runner in runners)
+        self._runners = runners
+        self._requests = requests
+        self._wanted = wanted
+        self._deadline = deadline
+        self._merged = [MergedTrees(names, vocab_size) for _ in requests]
+        self._is_over = False
+        self.costs_ns: dict[str, int] = {}
+
+    async def run(self) -> list[TokenTree]:
+        """One tree for each request, in order; ``costs_ns`` then has the time of each source."""
+        waiting = []
+        for source, runner in enumerate(self._runners):
+            asked = self._asked(runner.name)
+            if not asked or not runner.may_propose():
+                continue
+            started = time.perf_counter_ns()
+            answer = runner.propose([self._requests[index] for index in asked], self._deadline)
+            if isinstance(answer, Awaitable):
+                waiting.append(asyncio.ensure_future(self._receive(source, asked, answer, started)))
+                continue
+            self._add(source, asked, answer)
+            self.costs_ns[runner.name] = time.perf_counter_ns() - started
+        if waiting:
+            await self._wait(waiting)
+        return [
+            merged.best(request.max_nodes, request.max_depth)
+            for merged, request in zip(self._merged, self._requests, strict=True)
+        ]
+
+    def _asked(self, name: str) -> list[int]:
+        """Indexes of the requests that ask this source."""
+        return [
+            index
+            for index, (request, wanted) in enumerate(
+                zip(self._requests, self._wanted, strict=True)
+            )
+            if request.max_nodes and request.max_depth and (not wanted or name in wanted)
+        ]
+
+    def _add(self, source: int, asked: list[int], trees: Trees | None) -> None:
+        runner = self._runners[source]
+        trees = None if trees is None else runner.accept(trees, len(asked), self._deadline)
+        if trees is None:
+            return
+        try:
+            for index, tree in zip(asked, trees, strict=True):
+                self._merged[index].add(source, tree)
+        except Exception as error:
+            runner.failed("garbage", error)
+
+    async def _receive(
+        self, source: int, asked: list[int], answer: Awaitable[Trees], started: int
+    ) -> None:
+        """Wait for one source; the round may be over, and this cancelled, before it answers."""
+        runner = self._runners[source]
+        trees: Trees | None = None
+        try:
+            trees = await answer
+        except asyncio.CancelledError:
+            if self._is_over:
+                runner.failed("late")
+            raise
+        except Exception as error:
+            runner.failed("raised", error)
+        finally:
+            self.costs_ns[runner.name] = time.perf_counter_ns() - started
+        self._add(source, asked, trees)
+
+    async def _wait(self, waiting: Sequence[asyncio.Future[None]]) -> None:
+        try:
+            await asyncio.wait(waiting, timeout=max(0.0, self._deadline - time.monotonic()))
+            self._is_over = True
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -1,0 +1,70 @@
+"""Merges the trees of several sources by prefix into one tree (pure)."""
+
+from __future__ import annotations
+
+from dspark.candidates.best_first import grow
+from dspark.token_tree import TokenTree
+
+# A merged score stays below 1: no agreement between sources is certain to be right.
+MAX_SCORE = 0.98
+
+
+class _Prefix:
+    """A node of the trie: what its proposers say of it, and what may follow."""
+
+    __slots__ = ("children", "mask", "miss")
+
+    def __init__(self) -> None:
+        self.mask = 0
+        # probability that all its proposers are wrong, taking them as independent
+        self.miss = 1.0
+        self.children: dict[int, _Prefix] = {}
+
+
+class MergedTrees:
+    """The trees of several sources over one anchor, merged by prefix.
+
+    A node that several sources propose scores ``1 - prod(1 - score)``. Nodes that make no sense
+    (token outside the vocabulary, parent not before child, score outside (0, 1]) are dropped with
+    their descendants.
+    """
+
+    def __init__(self, source_names: tuple[str, ...], vocab_size: int) -> None:
+        self._source_names = source_names
+        self._vocab_size = vocab_size
+        self._anchor = _Prefix()
+
+    def add(self, source: int, tree: TokenTree) -> None:
+        """Add the tree of ``source_names[source]``; of equal siblings the first counts."""
+        bit = 1 << source
+        placed: list[_Prefix | None] = [self._anchor]
+        for token_id, parent, score in zip(tree.token_ids, tree.parents, tree.scores, strict=False):
+            above = placed[parent] if 0 <= parent < len(placed) else None
+            if above is None or not (0 <= token_id < self._vocab_size and 0.0 < score <= 1.0):
+                placed.append(None)
+                continue
+            prefix = above.children.get(token_id)
+            if prefix is None:
+                prefix = above.children[token_id] = _Prefix()
+            if not prefix.mask & bit:
+                prefix.mask |= bit
+                prefix.miss *= 1.0 - score
+            placed.append(prefix)
+
+    def best(self, max_nodes: int, max_depth: int) -> TokenTree:
+        """The nodes of the highest survival, best first, each with all its proposers."""
+        grown = grow(self._anchor, _expand, max_nodes=max_nodes, max_depth=max_depth)
+        return TokenTree(
+            tuple(grown.token_ids),
+            tuple(grown.parents),
+            tuple([prefix.mask for prefix in grown.states]),
+            tuple(grown.scores),
+            self._source_names,
+        )
+
+
+def _expand(prefix: _Prefix, depth: int) -> list[tuple[int, float, _Prefix]]:
+    return [
+        (token_id, min(1.0 - child.miss, MAX_SCORE), child)
+        for token_id, child in prefix.children.items()
+    ]

@@ -1,0 +1,49 @@
+"""CandidatesService over gRPC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grpc import aio
+
+from dspark.candidates.proposer import Proposer
+from dspark.v1 import candidates_service_pb2 as pb
+from dspark.v1 import candidates_service_pb2_grpc as pb_grpc
+from dspark.wire import proposal as wire
+
+SERVICE_NAME = "dspark.v1.CandidatesService"
+# What is left of a call's own deadline is needed to carry the reply home.
+RETURN_TRIP_S = 0.001
+
+_Context = aio.ServicerContext[Any, Any]
+
+
+class CandidatesServicer(pb_grpc.CandidatesServiceServicer):
+    """Messages in and out of a Proposer."""
+
+    def __init__(self, proposer: Proposer) -> None:
+        self._proposer = proposer
+
+    async def GetCandidatesInfo(
+        self, request: pb.GetCandidatesInfoRequest, context: _Context
+    ) -> pb.GetCandidatesInfoResponse:
+        info = self._proposer.info
+        return pb.GetCandidatesInfoResponse(sources=info.sources, top_k=info.top_k)
+
+    async def Propose(self, request: pb.ProposeRequest, context: _Context) -> pb.ProposeResponse:
+        outcome = await self._proposer.propose(
+            wire.update_from_proto(request.update),
+            wire.items_from_proto(request.items),
+            _time_left(context),
+        )
+        return wire.outcome_to_proto(outcome)
+
+    async def Observe(self, request: pb.ObserveRequest, context: _Context) -> pb.ObserveResponse:
+        unknown = self._proposer.observe(wire.update_from_proto(request.update))
+        return pb.ObserveResponse(unknown_request_ids=unknown)
+
+
+def _time_left(context: _Context) -> float | None:
+    """Seconds until the caller stops waiting; None when it never does."""
+    left = context.time_remaining()
+    return None if left is None else max(0.0, left - RETURN_TRIP_S)

@@ -1,0 +1,62 @@
+"""What a candidate source is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from dspark.candidates.sequence import LiveSequence
+from dspark.proposal import Successors
+from dspark.token_tree import TokenTree
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRequest:
+    """A wish for one tree that grows from the last token of ``sequence``."""
+
+    sequence: LiveSequence
+    max_nodes: int
+    max_depth: int
+
+
+Trees: TypeAlias = Sequence[TokenTree]
+"""One tree for each request, in order; an empty tree means no guess."""
+
+
+class CandidateSource(Protocol):
+    """Guesses next tokens. It may be wrong, slow or broken: that costs speed at most.
+
+    All calls come from the event loop's thread. A source that has to wait returns an awaitable from
+    ``propose``; the others return their trees at once. The caller measures what each call costs.
+    """
+
+    name: str
+    top_k: int = 0
+    """How many of the target's own successors a row ``observe`` wants; 0 means none."""
+
+    def propose(
+        self, requests: Sequence[DraftRequest], deadline: float
+    ) -> Trees | Awaitable[Trees]:
+        """Trees for the requests; what comes after ``deadline`` (time.monotonic) is dropped."""
+        ...
+
+    def commit(self, sequence: LiveSequence, token_ids: Sequence[int]) -> None:
+        """``token_ids`` are new at the end of ``sequence``, which already holds them."""
+        return None
+
+    def observe(self, successors: Successors) -> None:
+        """The target's most likely successors of tokens it computed, accepted or not."""
+        return None
+
+    def release(self, sequence: LiveSequence, completed: bool) -> None:
+        """The sequence ended; only a completed one may teach other requests."""
+        return None
+
+    async def start(self) -> None:
+        """Called once, in the event loop, before anything else."""
+        return None
+
+    async def close(self) -> None:
+        """Called once, last."""
+        return None

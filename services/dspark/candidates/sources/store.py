@@ -1,0 +1,70 @@
+"""Where the retrieval source keeps what followed a context."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Sequence
+from typing import Protocol
+
+from dspark.candidates.sources.context_key import ContextKey
+from dspark.candidates.sources.counted import Counted, count_one
+
+Lesson = tuple[ContextKey, tuple[int, ...]]
+"""A context and the tokens that followed it once."""
+
+
+class ContinuationStore(Protocol):
+    """Counted continuations by context. It may lose or refuse anything, and never raises for it."""
+
+    counts: Counter[str]
+    """How often each thing went wrong, by reason."""
+
+    def lookup(
+        self, keys: Sequence[ContextKey]
+    ) -> Sequence[Counted] | Awaitable[Sequence[Counted]]:
+        """What followed each context, in order; empty where nothing is known."""
+        ...
+
+    async def learn(self, lessons: Sequence[Lesson]) -> None:
+        """Count each lesson once more."""
+        ...
+
+    async def start(self) -> None:
+        """Called once, in the event loop, before anything else."""
+        return None
+
+    async def close(self) -> None:
+        """Called once, last."""
+        return None
+
+
+class MemoryStore(ContinuationStore):
+    """In this process; the context that was used least recently goes first when it is full."""
+
+    def __init__(self, max_entries: int) -> None:
+        self.counts = Counter()
+        self._max_entries = max_entries
+        # a dict keeps insertion order: entries are put in anew when they are used
+        self._entries: dict[bytes, Counted] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def lookup(self, keys: Sequence[ContextKey]) -> list[Counted]:
+        return [self._use(key.to_bytes()) for key in keys]
+
+    async def learn(self, lessons: Sequence[Lesson]) -> None:
+        for key, token_ids in lessons:
+            name = key.to_bytes()
+            counted = self._entries.pop(name, [])
+            count_one(counted, token_ids)
+            self._entries[name] = counted
+        while len(self._entries) > self._max_entries:
+            del self._entries[next(iter(self._entries))]
+
+    def _use(self, name: bytes) -> Counted:
+        counted = self._entries.pop(name, None)
+        if counted is None:
+            return []
+        self._entries[name] = counted
+        return counted
