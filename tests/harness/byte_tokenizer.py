@@ -1,4 +1,4 @@
-"""Real tokenizers with hand-made vocabularies, so that pieces and UTF-8 splits can be placed at will."""
+"""Real tokenizers with hand-made vocabularies: pieces and UTF-8 splits can be placed at will."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ _ALPHABET = byte_alphabet()
 
 
 def byte_tokenizer(pieces: Sequence[bytes] = ()) -> Tokenizer:
-    """Token i is byte i for i < 256; ``pieces`` follow; then EOS and TURN, both special.
+    """Token i is byte i for i < 256; ``pieces`` of several bytes follow; then EOS and TURN, special.
 
     Encoding uses bytes only, so text is one token a byte; pieces come only from scripted token ids.
     """
     vocab = {char: byte for byte, char in enumerate(_ALPHABET)}
     for piece in pieces:
+        assert len(piece) > 1
         vocab["".join(_ALPHABET[byte] for byte in piece)] = len(vocab)
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)

@@ -1,4 +1,4 @@
-"""A scheduler that plays scripts: a real SchedulerService on a real socket, without a model behind it."""
+"""A scheduler that plays scripts: a real SchedulerService on a socket, without a model."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ ERROR = sampling_pb2.FINISH_REASON_ERROR
 class Script:
     """What one request gets: runs of tokens, then an end.
 
-    ``runs`` are cut at the request's max_tokens, stop tokens and end-of-sequence tokens as a scheduler does;
-    ``repeat`` plays them again and again. ``error`` is raised after the runs, ``hang`` waits forever there.
+    ``runs`` are cut at the request's max_tokens, stop tokens and end-of-sequence tokens, as a
+    scheduler does; ``repeat`` plays them again and again. ``error`` is raised after the runs,
+    ``hang`` waits forever there.
     """
 
     runs: Sequence[Sequence[int]] = ()

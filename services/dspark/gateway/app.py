@@ -32,6 +32,7 @@ def make_app(gateway: Gateway, grpc_port: int | None) -> FastAPI:
     app = FastAPI(
         title="DSpark",
         redoc_url=None,
+        redirect_slashes=False,
         middleware=[
             Middleware(RequestIdMiddleware),
             Middleware(ResponseCounter, counter=gateway.metrics.http_responses),

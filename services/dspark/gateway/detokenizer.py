@@ -1,8 +1,8 @@
 """Token ids to text, a few at a time, never ending inside a character.
 
-The decoder of a tokenizer is not a map over tokens: a character may span tokens, and the first token
-of a sequence may lose its leading space. So new tokens are decoded behind a short context of tokens
-whose text is already out, and only text that later tokens cannot change is released.
+The decoder of a tokenizer is not a map over tokens: a character may span tokens, and the first
+token of a sequence may lose its leading space. So new tokens are decoded behind a short context of
+tokens whose text is already out, and only text that later tokens cannot change is released.
 """
 
 from __future__ import annotations

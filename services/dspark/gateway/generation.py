@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from dspark.errors import DSparkError, InternalError
+from dspark.errors import InternalError
 from dspark.gateway.lifecycle import Lifecycle
 from dspark.gateway.metrics import GatewayMetrics, RequestTimer
 from dspark.gateway.text_assembly import TextAssembler, TextChunk
@@ -78,7 +78,7 @@ class GenerationService:
                         if isinstance(event, Completed):
                             outcome = event.finish_reason
                         yield event
-        except DSparkError:
+        except Exception:
             outcome = FinishReason.ERROR
             raise
         finally:

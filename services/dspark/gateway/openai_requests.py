@@ -28,7 +28,6 @@ from dspark.gateway.unsupported_fields import drop_neutral
 from dspark.sampling import SpeculationParams
 
 Body = TypeVar("Body", bound=BaseModel)
-_UNION_TAGS = ("str", "list[TextPart]")
 
 
 def parse_completion(fields: Mapping[str, Any]) -> CompletionBody:
@@ -147,7 +146,12 @@ def _validate(body_type: type[Body], fields: dict[str, Any]) -> Body:
 
 
 def _names(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    return tuple(part for part in location if part not in _UNION_TAGS)
+    """The location without pydantic's names for the kinds of content: text or a list of parts."""
+    return tuple(
+        part
+        for before, part in zip(("", *location), location, strict=False)
+        if not (before == "content" and isinstance(part, str))
+    )
 
 
 def _path(location: tuple[int | str, ...]) -> str:

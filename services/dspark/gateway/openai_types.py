@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _is_int(value: Any) -> bool:
@@ -13,7 +16,14 @@ def _is_int(value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
+    """JSON can escape half of a surrogate pair, which is no character."""
+    return isinstance(value, str) and (value.isascii() or _SURROGATE.search(value) is None)
+
+
+def _check_text(value: str) -> str:
+    if not _is_text(value):
+        raise PydanticCustomError("text", "must be Unicode text without lone surrogates")
+    return value
 
 
 def _check_prompt(value: Any) -> str | tuple[int, ...]:
@@ -43,6 +53,7 @@ def _either(*schemas: dict[str, Any]) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": list(schemas)})
 
 
+Text = Annotated[str, AfterValidator(_check_text)]
 _TEXT = {"type": "string"}
 _IDS = {"type": "array", "items": {"type": "integer"}}
 PromptField = Annotated[Any, PlainValidator(_check_prompt), _either(_TEXT, _IDS)]
@@ -59,7 +70,7 @@ class SpeculationOptions(_Strict):
     """Our extension: steers candidates, changes speed only."""
 
     enabled: bool | None = None
-    sources: list[str] | None = None
+    sources: list[Text] | None = None
     max_draft_tokens: int | None = None
 
 
@@ -72,21 +83,21 @@ class StreamOptions(_Strict):
 class TextPart(_Strict):
     """A part of a message's content."""
 
-    type: str
-    text: str
+    type: Text
+    text: Text
 
 
 class Message(_Strict):
     """One turn; parts are joined with line breaks."""
 
-    role: str
-    content: str | list[TextPart]
+    role: Text
+    content: Text | list[TextPart]
 
 
 class CommonFields(_Strict):
     """What completions and chat share."""
 
-    model: str | None = None
+    model: Text | None = None
     max_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -98,8 +109,8 @@ class CommonFields(_Strict):
     ignore_eos: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    user: str | None = None
-    cache_salt: str | None = None
+    user: Text | None = None
+    cache_salt: Text | None = None
     priority: int | None = None
     speculation: SpeculationOptions | None = None
     use_prefix_cache: bool | None = None

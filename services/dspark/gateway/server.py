@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 UNIX = "unix:"
 _CLOSE_GRACE_S = 1.0
+# Longer than load balancers keep idle connections, so that they are the ones to close them.
+_KEEP_ALIVE_S = 75
 
 
 class AddressError(Exception):
@@ -92,6 +94,7 @@ class GatewayServer:
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=int(_CLOSE_GRACE_S),
         )
         self._http = _HttpServer(config)

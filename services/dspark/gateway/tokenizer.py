@@ -53,7 +53,7 @@ class TextTokenizer:
         return tuple(encodings[0].ids)
 
     def encode_nothing(self) -> tuple[int, ...]:
-        """What the tokenizer itself adds to an empty text, such as a beginning-of-sequence token."""
+        """What the tokenizer itself adds to an empty text, such as a beginning of sequence."""
         return tuple(self._tokenizer.encode("", add_special_tokens=True).ids)
 
     def decode(self, token_ids: Sequence[int]) -> str:

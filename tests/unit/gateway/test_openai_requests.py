@@ -1,0 +1,267 @@
+"""Each field: accepted and mapped, or refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dspark.errors import InvalidArgument, UnsupportedField
+from dspark.gateway import unsupported_fields
+from dspark.gateway.client_request import ChatMessage, ChatPrompt, TextPrompt, TokenPrompt
+from dspark.gateway.openai_requests import (
+    chat_request,
+    completion_request,
+    parse_chat,
+    parse_completion,
+)
+from dspark.sampling import SpeculationParams
+
+HELLO = {"role": "user", "content": "hi"}
+SAMPLING = {
+    "max_tokens": 7,
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "top_k": 4,
+    "min_p": 0.1,
+    "seed": 2**64 - 1,
+    "stop_token_ids": [1, 2],
+    "ignore_eos": True,
+    "cache_salt": "tenant",
+    "priority": -3,
+    "use_prefix_cache": False,
+}
+WRONG_TYPES: list[tuple[str, Any]] = [
+    *[(name, value) for name in ("max_tokens", "top_k", "seed") for value in ("1", 1.5, True, [1])],
+    *[(name, value) for name in ("temperature", "top_p", "min_p") for value in ("1", True, {})],
+    *[(name, value) for name in ("ignore_eos", "stream", "return_token_ids") for value in (1, "t")],
+    *[(name, value) for name in ("model", "user", "cache_salt") for value in (1, ["x"], "\ud800")],
+    *[("stop", value) for value in (1, [1], ["a", None], {"a": 1}, "\ud800")],
+    *[("stop_token_ids", value) for value in (3, "3")],
+    *[("speculation", value) for value in (True, "on", [])],
+    *[("stream_options", value) for value in (True, [])],
+    ("temperature", float("nan")),
+    ("temperature", float("inf")),
+    ("temperature", 10**400),
+]
+# A value of each unsupported field that asks for something.
+ASKING: dict[str, Any] = {
+    "n": 2,
+    "skip_special_tokens": False,
+    "spaces_between_special_tokens": False,
+    "add_generation_prompt": False,
+    "response_format": {"type": "json_object"},
+}
+
+
+def _completion(**fields: Any) -> Any:
+    return completion_request(parse_completion({"prompt": "hi", **fields}), "r1")
+
+
+def _chat(**fields: Any) -> Any:
+    return chat_request(parse_chat({"messages": [HELLO], **fields}), "r1")
+
+
+SURFACES = pytest.mark.parametrize("parse", [_completion, _chat])
+
+
+@SURFACES
+def test_sampling_fields_are_mapped(parse: Any) -> None:
+    client = parse(**SAMPLING, model="m", user="u")
+    for name, value in SAMPLING.items():
+        expected = tuple(value) if isinstance(value, list) else value
+        assert getattr(client, name) == expected
+    assert (client.request_id, client.model) == ("r1", "m")
+
+
+@SURFACES
+def test_unset_and_null_mean_the_same(parse: Any) -> None:
+    names = [*SAMPLING, "model", "user", "stop", "stream", "stream_options", "speculation"]
+    assert parse(**dict.fromkeys(names)) == parse()
+
+
+@SURFACES
+@pytest.mark.parametrize(
+    ("stop", "expected"), [("a", ("a",)), (["a", "b"], ("a", "b")), ([], ()), (None, ())]
+)
+def test_stop_is_a_string_or_a_list(parse: Any, stop: Any, expected: tuple[str, ...]) -> None:
+    assert parse(stop=stop).stop_strings == expected
+
+
+@SURFACES
+def test_speculation_is_mapped(parse: Any) -> None:
+    options = {"enabled": False, "sources": ["suffix"], "max_draft_tokens": 3}
+    assert parse(speculation=options).speculation == SpeculationParams(False, ("suffix",), 3)
+    assert parse(speculation={}).speculation == SpeculationParams()
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        ("text", TextPrompt("text")),
+        (["text"], TextPrompt("text")),
+        ([1, 2], TokenPrompt((1, 2))),
+        ([[1, 2]], TokenPrompt((1, 2))),
+        ("", TextPrompt("")),
+        ([""], TextPrompt("")),
+        ([], TokenPrompt(())),
+        ([[]], TokenPrompt(())),
+    ],
+)
+def test_prompts_are_text_or_token_ids(prompt: Any, expected: Any) -> None:
+    assert _completion(prompt=prompt).prompt == expected
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [None, 3, 1.5, True, {}, ["a", "b"], [[1], [2]], [1, "a"], [[1, "a"]], [1.5], [[[1]]], [None]],
+)
+def test_other_prompts_are_refused_by_name(prompt: Any) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        _completion(prompt=prompt)
+    assert caught.value.field == "prompt"
+
+
+@pytest.mark.parametrize(
+    ("parse", "field"), [(parse_completion, "prompt"), (parse_chat, "messages")]
+)
+def test_a_missing_prompt_is_named(parse: Any, field: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        parse({"model": "m"})
+    assert caught.value.field == field
+
+
+@SURFACES
+@pytest.mark.parametrize(("field", "value"), WRONG_TYPES)
+def test_a_wrong_type_is_refused_by_name(parse: Any, field: str, value: Any) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        parse(**{field: value})
+    assert caught.value.field.partition("[")[0] == field
+
+
+@SURFACES
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"temprature": 1}, "temprature"),
+        ({"str": 1}, "str"),
+        ({"speculation": {"depth": 1}}, "speculation.depth"),
+        ({"speculation": {"sources": [1]}}, "speculation.sources[0]"),
+        ({"stream": True, "stream_options": {"usage": True}}, "stream_options.usage"),
+        ({"stream": True, "stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
+        ({"stream_options": {"include_usage": True}}, "stream_options"),
+        ({"stop_token_ids": [1, "2"]}, "stop_token_ids[1]"),
+    ],
+)
+def test_an_unknown_or_misplaced_field_is_refused_by_name(
+    parse: Any, fields: dict[str, Any], path: str
+) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        parse(**fields)
+    assert caught.value.field == path
+
+
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        ({**HELLO, "colour": 1}, "messages[1].colour"),
+        ({"role": "user"}, "messages[1].content"),
+        ({"content": "x"}, "messages[1].role"),
+        ({"role": 1, "content": "x"}, "messages[1].role"),
+        ({"role": "user", "content": None}, "messages[1].content"),
+        ({"role": "user", "content": 3}, "messages[1].content"),
+        ({"role": "user", "content": ["x"]}, "messages[1].content[0]"),
+        ({"role": "user", "content": [{"type": "text"}]}, "messages[1].content[0].text"),
+        ({"role": "user", "content": [{"text": "x"}]}, "messages[1].content[0].type"),
+        (
+            {"role": "user", "content": [{"type": "text", "text": "x", "bold": 1}]},
+            "messages[1].content[0].bold",
+        ),
+        ("x", "messages[1]"),
+    ],
+)
+def test_a_bad_message_is_refused_by_path(message: Any, path: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        _chat(messages=[HELLO, message])
+    assert caught.value.field == path
+
+
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        ({**HELLO, "name": "bob"}, "messages[0].name"),
+        ({**HELLO, "tool_calls": [{}]}, "messages[0].tool_calls"),
+        (
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]},
+            "messages[0].content[0].type",
+        ),
+        (
+            {"role": "user", "content": [{"type": "text", "text": "x", "cache_control": {}}]},
+            "messages[0].content[0].cache_control",
+        ),
+    ],
+)
+def test_an_unsupported_part_of_a_message_is_refused_by_path(message: Any, path: str) -> None:
+    with pytest.raises(UnsupportedField) as caught:
+        _chat(messages=[message])
+    assert caught.value.field == path
+
+
+@pytest.mark.parametrize("messages", [[], None, "hi", {"role": "user"}])
+def test_messages_are_a_filled_list(messages: Any) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        _chat(messages=messages)
+    assert caught.value.field == "messages"
+
+
+def test_content_parts_are_joined_by_line_breaks() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    client = _chat(
+        messages=[{"role": "system", "content": "s"}, {"role": "user", "content": parts}]
+    )
+    assert client.prompt == ChatPrompt((ChatMessage("system", "s"), ChatMessage("user", "a\nb")))
+
+
+def test_max_completion_tokens_is_a_chat_name_of_max_tokens() -> None:
+    assert _chat(max_completion_tokens=5).max_tokens == 5
+    assert _chat(max_completion_tokens=5, max_tokens=5).max_tokens == 5
+    for parse, fields in ((_chat, {"max_tokens": 4}), (_completion, {})):
+        with pytest.raises(InvalidArgument) as caught:
+            parse(max_completion_tokens=5, **fields)
+        assert caught.value.field == "max_completion_tokens"
+
+
+TABLES = [
+    *[(_completion, *row) for row in unsupported_fields.COMPLETION.items()],
+    *[(_chat, *row) for row in unsupported_fields.CHAT.items()],
+]
+
+
+@pytest.mark.parametrize(("parse", "field", "neutral"), TABLES)
+def test_an_unsupported_field_is_accepted_only_where_it_changes_nothing(
+    parse: Any, field: str, neutral: tuple[Any, ...]
+) -> None:
+    for value in (None, *neutral):
+        assert parse(**{field: value}) == parse()
+    for value in (ASKING.get(field, "something"), ["x"], 7):
+        with pytest.raises(UnsupportedField) as caught:
+            parse(**{field: value})
+        assert caught.value.field == field
+
+
+@SURFACES
+def test_booleans_are_not_numbers(parse: Any) -> None:
+    for field, value in (("n", True), ("presence_penalty", False), ("echo", 0)):
+        with pytest.raises(UnsupportedField) as caught:
+            parse(**{field: value})
+        assert caught.value.field == field
+
+
+@SURFACES
+@pytest.mark.parametrize("field", ["continuous_usage_stats", "include_obfuscation"])
+def test_unsupported_stream_options(parse: Any, field: str) -> None:
+    options = {"include_usage": True, field: False}
+    assert parse(stream=True, stream_options=options) == parse()
+    with pytest.raises(UnsupportedField) as caught:
+        parse(stream=True, stream_options={field: True})
+    assert caught.value.field == f"stream_options.{field}"

@@ -1,0 +1,101 @@
+"""Text, token ids and counts all end at the same token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from dspark.gateway.detokenizer import IncrementalDetokenizer
+from dspark.gateway.text_assembly import TextAssembler, TextChunk
+from dspark.gateway.token_stream import TokenRun
+from harness.byte_tokenizer import EOS, byte_tokenizer
+from harness.fake_scheduler import runs_of
+
+PIECES = [b"one ST", b"OP two", b"STOP", b" ha", b"P!\xe2"]
+TOKENIZER = byte_tokenizer(PIECES)
+END = TOKENIZER.token_to_id(EOS)
+
+
+def _piece(piece: bytes) -> int:
+    return 256 + PIECES.index(piece)
+
+
+def _assembler(stops: Sequence[str] = (), ends: Sequence[int] = (END,)) -> TextAssembler:
+    return TextAssembler(IncrementalDetokenizer(TOKENIZER.decode, {END}), set(ends), stops)
+
+
+def _run(
+    assembler: TextAssembler, runs: Sequence[Sequence[int]]
+) -> tuple[str, list[int], list[TextChunk]]:
+    chunks: list[TextChunk] = []
+    for run in runs:
+        chunks.append(assembler.push(TokenRun(tuple(run), len(run) - 1)))
+        if assembler.stop_string is not None:
+            break
+    else:
+        chunks.append(TextChunk(assembler.finish()))
+    ids = [i for chunk in chunks for i in chunk.token_ids]
+    return "".join(chunk.text for chunk in chunks), ids, chunks
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+def test_a_stop_string_in_runs_of_any_size_ends_at_its_last_token(size: int) -> None:
+    assembler = _assembler(["STOP"])
+    text, ids, _ = _run(assembler, runs_of("one STOP two three", size))
+    assert (text, assembler.stop_string) == ("one ", "STOP")
+    assert bytes(ids) == b"one STOP"
+    assert assembler.num_tokens == len(ids)
+
+
+def test_a_stop_string_across_tokens_ends_with_the_token_that_completes_it() -> None:
+    assembler = _assembler(["STOP"])
+    run = [_piece(b"one ST"), _piece(b"OP two"), *b"more"]
+    text, ids, chunks = _run(assembler, [run])
+    assert text == "one "
+    assert ids == run[:2]
+    assert chunks[0].num_accepted == 2
+
+
+def test_accepted_tokens_after_the_stop_do_not_count() -> None:
+    assembler = _assembler([" ha"])
+    _, ids, chunks = _run(assembler, [[_piece(b" ha")] * 5])
+    assert (len(ids), chunks[0].num_accepted) == (1, 1)
+
+
+def test_a_stop_string_before_an_incomplete_character_is_seen_at_its_token() -> None:
+    assembler = _assembler(["STOP"])
+    _, ids, _ = _run(assembler, [[*b"STO", _piece(b"P!\xe2"), 0x82, 0xAC]])
+    assert ids == [*b"STO", _piece(b"P!\xe2")]
+
+
+def test_the_earliest_of_several_stops_wins_in_one_run() -> None:
+    assembler = _assembler(["three", "two", "never"])
+    text, ids, _ = _run(assembler, runs_of("one two three", 13))
+    assert (text, assembler.stop_string) == ("one ", "two")
+    assert bytes(ids) == b"one two"
+
+
+def test_a_stop_string_before_an_end_token_in_the_same_run_wins() -> None:
+    assembler = _assembler(["STOP"])
+    text, ids, _ = _run(assembler, [[*b"a STOP", END]])
+    assert (text, ids) == ("a ", list(b"a STOP"))
+
+
+def test_the_end_token_is_no_text_but_a_token() -> None:
+    text, ids, _ = _run(_assembler(ends=[END, ord("!")]), [list(b"done"), list(b".!")])
+    assert (text, bytes(ids)) == ("done.", b"done.!")
+
+
+def test_text_held_for_a_stop_string_comes_out_at_the_end() -> None:
+    assembler = _assembler(["STOP"])
+    text, _, chunks = _run(assembler, runs_of("wait STO"))
+    assert text == "wait STO"
+    assert chunks[-1].text == "STO"
+
+
+def test_a_truncated_character_may_complete_a_stop_string() -> None:
+    assembler = _assembler(["x\ufffd"])
+    assembler.push(TokenRun((ord("x"), 0xE2)))
+    assert assembler.finish() == ""
+    assert assembler.stop_string == "x\ufffd"
