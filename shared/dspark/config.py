@@ -16,7 +16,9 @@ from typing import Any, TypeVar, get_type_hints
 Config = TypeVar("Config")
 
 
-def add_arguments(parser: argparse.ArgumentParser, config_type: type[Any]) -> None:
+def add_arguments(
+    parser: argparse.ArgumentParser | argparse._ArgumentGroup, config_type: type[Any]
+) -> None:
     """Add a flag for each field of the dataclass; ``metadata={"help": ...}`` is its help text."""
     hints = get_type_hints(config_type)
     for field in dataclasses.fields(config_type):

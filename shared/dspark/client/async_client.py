@@ -32,7 +32,7 @@ def _translated(error: aio.AioRpcError) -> DSparkError:
 
 
 class AsyncStream(AsyncIterator[Chunk]):
-    """The chunks of one completion; leaving it early (``async with``, ``aclose``) cancels the request.
+    """The chunks of one completion; leaving it (``async with``, ``aclose``) cancels the request.
 
     ``started`` is set once the first event arrived, ``completion`` once the iteration has ended by
     itself.
@@ -172,4 +172,4 @@ class AsyncClient:
         return self._open_channel
 
     def _stub(self) -> Any:
-        return InferenceServiceStub(self._channel())  # type: ignore[no-untyped-call]
+        return InferenceServiceStub(self._channel())

@@ -20,7 +20,7 @@ class BackgroundLoop:
         threading.Thread(target=self.loop.run_forever, name="dspark-client", daemon=True).start()
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Wait for the coroutine; an interrupted wait (Ctrl-C) cancels it and waits for its end."""
+        """Wait for the coroutine; an interrupted wait (Ctrl-C) cancels it and awaits its end."""
         ended = threading.Event()
 
         async def tracked() -> Result:
@@ -32,7 +32,7 @@ class BackgroundLoop:
         future = asyncio.run_coroutine_threadsafe(tracked(), self.loop)
         try:
             return future.result()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             future.cancel()
             ended.wait(_CLEANUP_SECONDS)
             raise

@@ -44,8 +44,8 @@ class Finished:
 class Completion:
     """A finished completion. Times are wall times seen by this client, in milliseconds.
 
-    ``ttft_ms`` runs from the call to the first tokens, ``itl_ms`` has the gap before each later chunk
-    (a chunk has all tokens of one step), ``elapsed_ms`` runs to the end of the stream.
+    ``ttft_ms`` runs from the call to the first tokens, ``itl_ms`` has the gap before each later
+    chunk (a chunk has all tokens of one step), ``elapsed_ms`` runs to the end of the stream.
     """
 
     request_id: str

@@ -13,7 +13,7 @@ from dspark.client.results import Chunk, Completion, Model, Started
 
 
 class Stream(Iterator[Chunk]):
-    """The chunks of one completion; leaving it early (``with``, ``close``, ``break``) cancels it."""
+    """The chunks of one completion; leaving it (``with``, ``close``, ``break``) cancels it."""
 
     def __init__(self, stream: AsyncStream) -> None:
         self._stream = stream

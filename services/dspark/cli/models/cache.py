@@ -41,6 +41,8 @@ def building(entry: Path) -> Iterator[Path | None]:
         if entry.is_dir():
             yield None
             return
+        for stale in entry.parent.glob(f".{entry.name}.*"):
+            shutil.rmtree(stale, ignore_errors=True)
         workspace = Path(tempfile.mkdtemp(prefix=f".{entry.name}.", dir=entry.parent))
         try:
             yield workspace

@@ -35,11 +35,11 @@ def convert(gguf: Path, directory: Path) -> None:
 
 
 def _parse_once() -> None:
-    """transformers parses the file anew for each part, which would triple the time of this process."""
+    """transformers parses the file anew for each part, which would triple the time needed."""
     import gguf
 
-    gguf.GGUFReader = cache(gguf.GGUFReader)
-    gguf.get_tensor_name_map = cache(gguf.get_tensor_name_map)
+    for name in ("GGUFReader", "get_tensor_name_map"):
+        setattr(gguf, name, cache(getattr(gguf, name)))
 
 
 def _say(text: str) -> None:

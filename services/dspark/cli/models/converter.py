@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections import deque
 from pathlib import Path
 
 from dspark.cli.failure import CliError
 from dspark.cli.progress import Part
+from dspark.cli.supervision.launch import launch_command
 
 PREFIX = "progress: "
 
@@ -17,7 +17,7 @@ PREFIX = "progress: "
 def run_converter(module: str, source: Path, directory: Path, part: Part) -> None:
     """Run ``python -m module source directory``; raises CliError with its last lines."""
     process = subprocess.Popen(
-        [sys.executable, "-m", module, str(source), str(directory)],
+        launch_command(module, [str(source), str(directory)]),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

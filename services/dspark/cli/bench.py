@@ -1,0 +1,158 @@
+"""``dspark bench``: speed with and without speculation, and whether the tokens agree."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from dspark.cli.benchmark.aggregate import Comparison, Run, compare, median_run, report
+from dspark.cli.benchmark.load import LoadSettings, run_load
+from dspark.cli.benchmark.plan import BenchPrompt, load_prompts, plan_requests
+from dspark.cli.benchmark.table import results_table, sources_table
+from dspark.cli.connection import add_connection_arguments, serving_target
+from dspark.cli.progress import Progress
+from dspark.client import AsyncClient
+
+NAME = "bench"
+HELP = "measure speed with and without speculation, and compare the tokens"
+_WARM_UP_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class BenchConfig:
+    """What to measure."""
+
+    prompts: list[BenchPrompt]
+    load: LoadSettings
+    concurrency: tuple[int, ...]
+    speculation: tuple[bool, ...]
+    seed: int
+    repeats: int
+
+
+def add_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--prompts", type=Path, required=True, help='JSON list of {"kind", "user", "prompt"}'
+    )
+    parser.add_argument("--max-tokens", type=_positive, default=128, help="tokens a request")
+    parser.add_argument(
+        "--concurrency", type=_positives, default=(1, 8), help="requests in flight, such as 1,8"
+    )
+    parser.add_argument(
+        "--speculation", type=_switches, default=(True, False), help="on, off or on,off"
+    )
+    parser.add_argument("--temperature", type=float, default=0.0, help="0 is greedy")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first prompt")
+    parser.add_argument(
+        "--repeats", type=_positive, default=1, help="the median run of so many is reported"
+    )
+    parser.add_argument("--prefix-cache", action="store_true", help="reuse cached prompt blocks")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write the results there")
+    add_connection_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = BenchConfig(
+        prompts=load_prompts(arguments.prompts),
+        load=LoadSettings(
+            arguments.max_tokens, arguments.temperature, use_prefix_cache=arguments.prefix_cache
+        ),
+        concurrency=arguments.concurrency,
+        speculation=arguments.speculation,
+        seed=arguments.seed,
+        repeats=arguments.repeats,
+    )
+    results = asyncio.run(_measure(arguments, config))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+    _show(results)
+    return 0 if results["identical"] else 1
+
+
+async def _measure(arguments: argparse.Namespace, config: BenchConfig) -> dict[str, Any]:
+    progress = Progress()
+    async with serving_target(arguments, progress) as target, AsyncClient(target) as client:
+        with progress.part("warming up"):
+            await _warm_up(client, config)
+        runs: list[Run] = []
+        comparison = Comparison()
+        for repeat in range(config.repeats):
+            for concurrency in config.concurrency:
+                pair = await _run_pair(client, config, concurrency, repeat, progress)
+                runs += pair
+                if len(pair) == 2:
+                    comparison += compare(*pair)
+        return results_of(runs, comparison, config)
+
+
+def results_of(runs: list[Run], comparison: Comparison, config: BenchConfig) -> dict[str, Any]:
+    """The JSON output: the median run for each concurrency and speculation setting."""
+    chosen = [
+        median_run([r for r in runs if (r.concurrency, r.speculation) == (concurrency, switch)])
+        for concurrency in config.concurrency
+        for switch in config.speculation
+    ]
+    return {
+        "runs": [report(each) for each in chosen],
+        "identical": comparison.different == 0,
+        "compared_requests": comparison.compared,
+    }
+
+
+async def _run_pair(
+    client: AsyncClient, config: BenchConfig, concurrency: int, repeat: int, progress: Progress
+) -> list[Run]:
+    """The runs at one concurrency; every other repeat swaps their order, so that drift cancels."""
+    requests = plan_requests(config.prompts, concurrency, config.seed)
+    order = config.speculation if repeat % 2 == 0 else config.speculation[::-1]
+    runs = []
+    for switch in order:
+        title = f"speculation {'on' if switch else 'off'}, {concurrency} in flight"
+        with progress.part(title):
+            one = await run_load(
+                client, requests, config.load, speculation=switch, concurrency=concurrency
+            )
+        runs.append(one)
+    return runs
+
+
+async def _warm_up(client: AsyncClient, config: BenchConfig) -> None:
+    most = max(config.concurrency)
+    requests = plan_requests(config.prompts, 1, config.seed)[:most]
+    short = LoadSettings(_WARM_UP_TOKENS, config.load.temperature, use_prefix_cache=False)
+    for switch in config.speculation:
+        await run_load(client, requests, short, speculation=switch, concurrency=most)
+
+
+def _show(results: dict[str, Any]) -> None:
+    console = Console(soft_wrap=False)
+    console.print(results_table(results["runs"]))
+    if any(each["sources"] for each in results["runs"]):
+        console.print(sources_table(results["runs"]))
+    verdict = "identical" if results["identical"] else "NOT identical"
+    console.print(f"{results['compared_requests']} requests compared on and off: {verdict}")
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def _positives(text: str) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(_positive(part) for part in text.split(",")))
+
+
+def _switches(text: str) -> tuple[bool, ...]:
+    words = {"on": True, "off": False}
+    parts = [part.strip() for part in text.split(",")]
+    if any(part not in words for part in parts):
+        raise argparse.ArgumentTypeError("must be on, off or on,off")
+    return tuple(dict.fromkeys(words[part] for part in parts))

@@ -1,0 +1,65 @@
+"""How client commands find a server: the one that is named, the local one, or embedded services."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from dspark.cli.address import grpc_target
+from dspark.cli.embedded import embedded_services
+from dspark.cli.failure import CliError
+from dspark.cli.progress import Progress
+from dspark.cli.services_config import ServicesConfig
+from dspark.client import AsyncClient, Client
+from dspark.client.async_client import DEFAULT_TARGET
+from dspark.client.event_loop import background_loop
+from dspark.config import add_arguments, from_namespace
+
+
+def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags that say which server to use, and how to make an embedded one."""
+    parser.add_argument(
+        "--base-url",
+        help="server to use: host:port (gRPC) or http://host:port; default: "
+        f"{DEFAULT_TARGET} if it answers, else embedded services",
+    )
+    parser.add_argument("--embedded", action="store_true", help="start services for this command")
+    add_arguments(parser.add_argument_group("embedded services"), ServicesConfig)
+
+
+@asynccontextmanager
+async def serving_target(arguments: argparse.Namespace, progress: Progress) -> AsyncIterator[str]:
+    """The gRPC address of a server that is ready; raises CliError if the named one is not."""
+    if arguments.base_url and arguments.embedded:
+        raise CliError("--base-url and --embedded exclude each other", exit_code=2)
+    if not arguments.embedded:
+        named = arguments.base_url is not None
+        target = grpc_target(arguments.base_url) if named else DEFAULT_TARGET
+        if await _is_ready(target):
+            yield target
+            return
+        if named:
+            raise CliError(f"no DSpark server is ready at {target}")
+        progress.note(f"no server at {target}: starting embedded services")
+    config = from_namespace(ServicesConfig, arguments)
+    async with embedded_services(config, progress) as target:
+        yield target
+
+
+@contextmanager
+def connected(arguments: argparse.Namespace, progress: Progress) -> Iterator[Client]:
+    """A client of ``serving_target`` for code that is not async."""
+    loop = background_loop()
+    serving = serving_target(arguments, progress)
+    target = loop.run(serving.__aenter__())
+    try:
+        with Client(target) as client:
+            yield client
+    finally:
+        loop.run(serving.__aexit__(None, None, None))
+
+
+async def _is_ready(target: str) -> bool:
+    async with AsyncClient(target) as client:
+        return await client.is_ready()

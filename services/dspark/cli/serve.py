@@ -1,0 +1,86 @@
+"""``dspark serve``: the four services as child processes, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+
+from dspark.cli.models.prepare import PreparedModel, prepare
+from dspark.cli.progress import Progress
+from dspark.cli.services_config import ServeConfig
+from dspark.cli.supervision.ports import claim_port, join
+from dspark.cli.supervision.running import running_services
+from dspark.cli.supervision.runtime_dir import runtime_dir
+from dspark.cli.supervision.spec import Addresses
+from dspark.config import add_arguments, from_namespace
+
+NAME = "serve"
+HELP = "serve a model over HTTP and gRPC"
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+def add_parser(parser: argparse.ArgumentParser) -> None:
+    add_arguments(parser, ServeConfig)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = from_namespace(ServeConfig, arguments)
+    http_port = claim_port(config.host, config.http_port, "--http-port")
+    grpc_port = claim_port(config.host, config.grpc_port, "--grpc-port")
+    addresses = Addresses(http=join(config.host, http_port), grpc=join(config.host, grpc_port))
+    progress = Progress()
+    model = prepare(config.model, progress)
+    text = greeting(model.name, config.host, http_port, grpc_port)
+    try:
+        asyncio.run(_serve(config, model, addresses, progress, text))
+    except asyncio.CancelledError:
+        progress.note("stopped")
+    return 0
+
+
+async def _serve(
+    config: ServeConfig,
+    model: PreparedModel,
+    addresses: Addresses,
+    progress: Progress,
+    greeting_text: str,
+) -> None:
+    _cancel_on_signals(progress)
+    with runtime_dir() as sockets:
+        async with running_services(config, model, addresses, sockets, progress) as supervisor:
+            print(greeting_text, flush=True)
+            await supervisor.wait_failed()
+
+
+def _cancel_on_signals(progress: Progress) -> None:
+    """The first signal cancels this task; later ones must not disturb its clean-up."""
+    task = asyncio.current_task()
+    assert task is not None
+
+    def cancel() -> None:
+        if not task.cancelling():
+            progress.note("stopping ...")
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, cancel)
+
+
+def greeting(model: str, host: str, http_port: int, grpc_port: int) -> str:
+    """What to show once the server answers: addresses, and a command that works as pasted."""
+    reachable = _ANY_ADDRESS.get(host, host)
+    url = f"http://{join(reachable, http_port)}"
+    body = {"model": model, "messages": [{"role": "user", "content": "Say hello."}]}
+    return "\n".join(
+        (
+            f"DSpark serves {model}",
+            f"  HTTP  {url}",
+            f"  gRPC  {join(reachable, grpc_port)}",
+            "Try:",
+            f"  curl {url}/v1/chat/completions -H 'Content-Type: application/json' "
+            f"-d '{json.dumps(body | {'max_tokens': 64})}'",
+            "Ctrl-C stops it.",
+        )
+    )

@@ -1,0 +1,1 @@
+"""Runs the four services as child processes."""

@@ -1,0 +1,123 @@
+"""What to start: the command line, address and environment of each service."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dspark.candidates.config import CandidatesConfig
+from dspark.cli.models.prepare import PreparedModel
+from dspark.cli.services_config import ServicesConfig
+from dspark.config import to_arguments
+from dspark.gateway.config import GatewayConfig
+from dspark.scheduler.config import SchedulerConfig
+from dspark.verifier.config import VerifierConfig
+
+# Whoever stops a server by hand does not wait for long answers to end.
+_DRAIN_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSpec:
+    """One child process; its gRPC server says at ``address`` whether ``health_name`` is ready."""
+
+    name: str
+    module: str
+    address: str
+    health_name: str
+    arguments: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where clients reach the gateway: ``host:port`` or ``unix:/path``."""
+
+    http: str
+    grpc: str
+
+
+def service_specs(
+    config: ServicesConfig, model: PreparedModel, addresses: Addresses, sockets: Path
+) -> list[ServiceSpec]:
+    """The services in the order in which they stop: whoever calls goes before whom it calls."""
+    verifier, candidates, scheduler = (
+        f"unix:{sockets / name}.sock" for name in ("verifier", "candidates", "scheduler")
+    )
+    return [
+        _gateway(model, addresses, scheduler),
+        _scheduler(config, scheduler, verifier, candidates),
+        _candidates(config, model, candidates),
+        _verifier(config, model, verifier),
+    ]
+
+
+def _gateway(model: PreparedModel, addresses: Addresses, scheduler: str) -> ServiceSpec:
+    settings = GatewayConfig(
+        model_dir=str(model.directory),
+        served_model_name=model.name,
+        scheduler=scheduler,
+        http=addresses.http,
+        grpc=addresses.grpc,
+        drain_s=_DRAIN_S,
+    )
+    return _spec("gateway", addresses.grpc, "InferenceService", settings)
+
+
+def _scheduler(config: ServicesConfig, address: str, verifier: str, candidates: str) -> ServiceSpec:
+    given = _given(config, "policy", "num_draft_tokens", "max_num_seqs")
+    settings = SchedulerConfig(
+        listen=address, verifier=verifier, candidates=candidates, drain_s=_DRAIN_S, **given
+    )
+    return _spec("scheduler", address, "SchedulerService", settings)
+
+
+def _candidates(config: ServicesConfig, model: PreparedModel, address: str) -> ServiceSpec:
+    settings = CandidatesConfig(
+        listen=address,
+        model_id=model.name,
+        vocab_size=_vocab_size(model.directory),
+        drain_s=_DRAIN_S,
+        **_given(config, "sources"),
+    )
+    # The URL may hold a password, which must not show in the list of processes.
+    secret = {"DSPARK_REDIS_URL": config.redis_url} if config.redis_url else {}
+    return _spec("candidates", address, "CandidatesService", settings, secret)
+
+
+def _verifier(config: ServicesConfig, model: PreparedModel, address: str) -> ServiceSpec:
+    names = ("kv_tokens", "block_size", "max_model_len", "exactness", "kernels", "dtype")
+    settings = VerifierConfig(
+        model=str(model.directory),
+        served_model_name=model.name,
+        listen=address,
+        drain_s=_DRAIN_S,
+        **_given(config, *names),
+    )
+    return _spec("verifier", address, "VerifierService", settings)
+
+
+def _given(config: ServicesConfig, *names: str) -> dict[str, Any]:
+    values = {name: getattr(config, name) for name in names}
+    return {name: value for name, value in values.items() if value not in (None, ())}
+
+
+def _spec(
+    name: str, address: str, service: str, settings: Any, secret: dict[str, str] | None = None
+) -> ServiceSpec:
+    return ServiceSpec(
+        name=name,
+        module=f"dspark.{name}",
+        address=address,
+        health_name=f"dspark.v1.{service}",
+        arguments=to_arguments(settings),
+        environment=secret or {},
+    )
+
+
+def _vocab_size(directory: Path) -> int | None:
+    config = json.loads((directory / "config.json").read_text())
+    size = config.get("vocab_size") or config.get("text_config", {}).get("vocab_size")
+    return size if isinstance(size, int) else None
