@@ -18,9 +18,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dspark.cli.models.prepare import prepare
-from dspark.cli.progress import Progress
-
 
 def generate_with_transformers(model_dir: str, prompts: list[str], max_tokens: int) -> None:
     """Print one JSON object: the tokens and the seconds of generating for all prompts."""
@@ -43,6 +40,14 @@ def generate_with_transformers(model_dir: str, prompts: list[str], max_tokens: i
         tokens = sum(generate(batch, max_tokens) for batch in batches)
         seconds = time.perf_counter() - started
     print(json.dumps({"tokens": tokens, "seconds": seconds, "threads": torch.get_num_threads()}))
+
+
+def prepared(model: str) -> Path:
+    """The directory that both are given; imported late, since the baseline must not load DSpark."""
+    from dspark.cli.models.prepare import prepare
+    from dspark.cli.progress import Progress
+
+    return prepare(model, Progress()).directory
 
 
 def run_transformers(model_dir: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -81,6 +86,7 @@ def _on_off(value: object) -> str:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="compare DSpark with transformers.generate")
     parser.add_argument("--prompts", type=Path, required=True, help='list of {"prompt": text}')
+    parser.add_argument("--num-prompts", type=int, help="only the first ones; default all")
     parser.add_argument("--max-tokens", type=int, default=128)
     parser.add_argument("--model", default="smollm2-135m-instruct")
     parser.add_argument("--only-transformers", metavar="DIR", help=argparse.SUPPRESS)
@@ -93,8 +99,13 @@ def main() -> None:
         prompts = [entry["prompt"] for entry in json.loads(options.prompts.read_text())]
         generate_with_transformers(options.only_transformers, prompts, options.max_tokens)
         return
-    model_dir = prepare(options.model, Progress()).directory
-    report(run_transformers(model_dir, options), run_dspark(model_dir, options))
+    model_dir = prepared(options.model)
+    with tempfile.TemporaryDirectory() as directory:
+        prompts_file = Path(directory) / "prompts.json"
+        entries = json.loads(options.prompts.read_text())[: options.num_prompts]
+        prompts_file.write_text(json.dumps(entries))
+        options.prompts = prompts_file
+        report(run_transformers(model_dir, options), run_dspark(model_dir, options))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,49 @@
+"""The documentation points at things that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.repository import PORTIONS, ROOT, sources
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+FOLDERS = (".ci", "compose", "docs", "k8s", "protos", "services", "shared", "tests")
+FILES = [
+    f"/{path.relative_to(ROOT)}"
+    for folder in FOLDERS
+    for path in (ROOT / folder).rglob("*")
+    if path.is_file()
+]
+
+
+def exists_somewhere(name: str) -> bool:
+    """Whether a file's path ends so; NAME stands for a file that is to be written."""
+    return "NAME" in name or any(file.endswith(f"/{name}") for file in FILES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?://|#|mailto:)([^)#\s]+)", page.read_text())
+    assert not [target for target in targets if not (page.parent / target).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_named_files_exist(page: Path) -> None:
+    named = set(
+        re.findall(r"`((?:[\w.-]+/)+[\w.-]*\.(?:py|proto|cpp|h|md|yml))`", page.read_text())
+    )
+    assert not sorted(name for name in named if not exists_somewhere(name))
+
+
+def test_the_architecture_names_every_package() -> None:
+    packages = {
+        str(path.parent.relative_to(portion))
+        for path in sources()
+        for portion in PORTIONS
+        if portion in path.parents and path.parent != portion
+    }
+    assert not sorted(package for package in packages if f"{package}/" not in ARCHITECTURE)
