@@ -21,9 +21,7 @@ HELP = "complete one prompt"
 def add_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", help="what to answer or continue; - reads standard input")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument(
-        "--chat", action="store_false", dest="raw", help="as a user's message (the default)"
-    )
+    form.add_argument("--chat", action="store_true", help="as a user's message (the default)")
     form.add_argument("--raw", action="store_true", help="as text to continue")
     parser.add_argument("--json", action="store_true", help="print the whole result as JSON")
     add_sampling_arguments(parser)
