@@ -78,6 +78,8 @@ class Drafting:
     calibration: Calibration = field(default_factory=Calibration)
     propose_ms: MovingAverage = field(default_factory=lambda: MovingAverage(FIRST_PROPOSE_MS))
     step: int = 0
+    # time that the last step waited for candidates
+    waited_ms: float = 0.0
     _states: dict[Request, _DraftState] = field(default_factory=dict)
     _asked_at: int = -SUCCESSOR_STEPS
     _mean_profile: tuple[float, ...] = ()
@@ -97,6 +99,7 @@ class Drafting:
     async def draft(self, batch: Batch, overhead_ms: float) -> Drafts:
         """A tree for each decoding request that gets one."""
         self.step += 1
+        self.waited_ms = 0.0
         link = self.link
         if self.policy.is_off or link is None or not link.is_usable:
             return {}
@@ -178,7 +181,8 @@ class Drafting:
         ]
         started = time.perf_counter()
         outcome = await link.propose(items, [wish.request for wish, _ in asked])
-        self.propose_ms.add((time.perf_counter() - started) * 1e3)
+        self.waited_ms = (time.perf_counter() - started) * 1e3
+        self.propose_ms.add(self.waited_ms)
         self._asked_at = self.step
         return () if outcome is None else outcome.proposals
 

@@ -138,7 +138,7 @@ class StepLoop:
         self.num_free_blocks = outcome.num_free_blocks
         self._progress.stepped()
         forward_ms = outcome.forward_ns / 1e6
-        propose_ms = (clock.drafted - clock.started) * 1e3
+        propose_ms = self._drafting.waited_ms
         wall_ms = (time.perf_counter() - clock.started) * 1e3
         timing = StepTiming(
             propose_ms=propose_ms,

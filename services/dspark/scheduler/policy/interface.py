@@ -98,7 +98,10 @@ def best_nodes(trees: Sequence[ScoredTree]) -> list[tuple[float, int, int]]:
 
 def keep(trees: Sequence[ScoredTree], nodes: Sequence[Sequence[int]]) -> list[TokenTree]:
     """The chosen nodes of each tree."""
-    return [
-        scored.tree if len(chosen) == len(scored.tree) else scored.tree.subtree(chosen)
-        for scored, chosen in zip(trees, nodes, strict=True)
-    ]
+    return [_keep(scored.tree, chosen) for scored, chosen in zip(trees, nodes, strict=True)]
+
+
+def _keep(tree: TokenTree, nodes: Sequence[int]) -> TokenTree:
+    if not nodes:
+        return TokenTree()
+    return tree if len(nodes) == len(tree) else tree.subtree(nodes)

@@ -113,6 +113,8 @@ class ThresholdPolicy:
         self, views: Sequence[RequestView], context: StepContext, budgets: list[Budget]
     ) -> None:
         """Now and then ask for the request that was left out longest."""
+        if not self._explore_share:
+            return
         self._steps_since_explored += 1
         left_out = [index for index, budget in enumerate(budgets) if not budget.max_nodes]
         if not left_out or self._steps_since_explored < self._explore_interval(context):
@@ -123,7 +125,7 @@ class ThresholdPolicy:
 
     def _explore_interval(self, context: StepContext) -> int:
         """Steps between explorations such that they take ``explore_share`` of the time."""
-        if context.costs is None or not self._explore_share:
+        if context.costs is None:
             return MAX_EXPLORE_INTERVAL
         plain_ms = context.costs.ms(context.num_rows)
         dearer_ms = context.costs.ms(context.num_rows + EXPLORE_NODES) - plain_ms

@@ -1,0 +1,151 @@
+"""A real scheduler on a real socket, and a client that collects what it streams."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from grpc import aio
+
+from dspark import rpc
+from dspark.sampling import (
+    FinishReason,
+    SamplingParams,
+    SpeculationParams,
+    SpeculationStats,
+    StepBreakdown,
+    Usage,
+)
+from dspark.scheduler.config import SchedulerConfig
+from dspark.scheduler.server import SchedulerServer
+from dspark.v1 import scheduler_service_pb2 as pb
+from dspark.v1 import scheduler_service_pb2_grpc as pb_grpc
+from dspark.wire.sampling import (
+    breakdown_from_proto,
+    finish_reason_from_proto,
+    sampling_to_proto,
+    speculation_to_proto,
+    stats_from_proto,
+    usage_from_proto,
+)
+
+SERVICE = "dspark.v1.SchedulerService"
+
+
+@dataclass
+class Streamed:
+    """What one stream brought."""
+
+    token_ids: list[int] = field(default_factory=list)
+    chunk_sizes: list[int] = field(default_factory=list)
+    num_accepted: int = 0
+    finish_reason: FinishReason | None = None
+    stop_token_id: int | None = None
+    usage: Usage = field(default_factory=Usage)
+    speculation: SpeculationStats = field(default_factory=SpeculationStats)
+    steps: StepBreakdown = field(default_factory=StepBreakdown)
+
+
+def make_request(
+    request_id: str,
+    prompt: Sequence[int],
+    sampling: SamplingParams,
+    speculation: SpeculationParams | None = None,
+    **fields: Any,
+) -> pb.SchedulerServiceGenerateRequest:
+    """The message for one request; ``fields`` are further fields of it."""
+    return pb.SchedulerServiceGenerateRequest(
+        request_id=request_id,
+        prompt_token_ids=prompt,
+        sampling=sampling_to_proto(sampling),
+        speculation=speculation_to_proto(speculation or SpeculationParams()),
+        **fields,
+    )
+
+
+class SchedulerClient:
+    """Calls a scheduler as a gateway does; failures are raised as DSparkErrors."""
+
+    def __init__(self, target: str) -> None:
+        self.channel = rpc.channel(target)
+        self.stub = pb_grpc.SchedulerServiceStub(self.channel)
+
+    async def generate(self, request: pb.SchedulerServiceGenerateRequest) -> Streamed:
+        """Read the stream to its end; asserts that nothing follows the end."""
+        streamed = Streamed()
+        try:
+            async for event in self.stub.Generate(request):
+                assert streamed.finish_reason is None, "an event after the end"
+                _collect(streamed, event)
+        except aio.AioRpcError as error:
+            raise rpc.from_rpc_error(error, "scheduler") from error
+        assert streamed.finish_reason is not None, "the stream has no end"
+        return streamed
+
+    async def status(self) -> pb.GetSchedulerStatusResponse:
+        return await self.stub.GetSchedulerStatus(pb.GetSchedulerStatusRequest())
+
+    async def info(self) -> pb.GetSchedulerInfoResponse:
+        try:
+            return await self.stub.GetSchedulerInfo(pb.GetSchedulerInfoRequest())
+        except aio.AioRpcError as error:
+            raise rpc.from_rpc_error(error, "scheduler") from error
+
+    async def is_ready(self) -> bool:
+        return await rpc.is_ready(self.channel, SERVICE)
+
+
+def _collect(streamed: Streamed, event: pb.SchedulerServiceGenerateResponse) -> None:
+    if event.HasField("chunk"):
+        assert event.chunk.token_ids, "an empty chunk"
+        streamed.token_ids.extend(event.chunk.token_ids)
+        streamed.chunk_sizes.append(len(event.chunk.token_ids))
+        streamed.num_accepted += event.chunk.num_accepted
+        return
+    end = event.complete
+    streamed.finish_reason = finish_reason_from_proto(end.finish_reason)
+    streamed.stop_token_id = end.stop_token_id if end.HasField("stop_token_id") else None
+    streamed.usage = usage_from_proto(end.usage)
+    streamed.speculation = stats_from_proto(end.speculation)
+    streamed.steps = breakdown_from_proto(end.steps)
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+    """Wait until the condition holds; raises TimeoutError."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+@dataclass(frozen=True)
+class RunningScheduler:
+    """A started server and a client of it."""
+
+    server: SchedulerServer
+    client: SchedulerClient
+    target: str
+
+
+@asynccontextmanager
+async def running_scheduler(
+    verifier: str, candidates: str = "", *, wait_ready: bool = True, **settings: Any
+) -> AsyncIterator[RunningScheduler]:
+    """A scheduler for the two addresses, ready unless ``wait_ready`` is false."""
+    # A loaded machine must not turn candidates into timeouts.
+    settings = {"propose_deadline_ms": 2000.0, "policy": "fixed", **settings}
+    config = SchedulerConfig("127.0.0.1:0", verifier, candidates, **settings)
+    server = SchedulerServer(config)
+    target = f"127.0.0.1:{await server.start()}"
+    client = SchedulerClient(target)
+    try:
+        if wait_ready:
+            await until(lambda: server.scheduler.is_healthy)
+        if wait_ready and candidates:
+            await until(lambda: bool(server.scheduler.info.sources))
+        yield RunningScheduler(server, client, target)
+    finally:
+        await client.channel.close()
+        await server.stop()

@@ -1,0 +1,83 @@
+"""Calibrated scores follow what was accepted, and count a node only if it was tried."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from dspark.scheduler.calibration import Calibration
+from dspark.token_tree import TokenTree, chain
+
+
+def test_without_experience_the_scores_are_believed() -> None:
+    assert Calibration().survivals(chain([1, 2, 3], "a", 0.5)) == pytest.approx([0.5, 0.25, 0.125])
+
+
+def test_a_child_never_reaches_its_parent() -> None:
+    first, second = Calibration().survivals(chain([1, 2], "a", 1.0))
+    assert 1.0 > first > second
+
+
+def test_a_source_that_boasts_is_believed_less_and_a_modest_one_more() -> None:
+    boasting, modest = chain([1], "boasting", 0.9), chain([1], "modest", 0.15)
+    calibration = Calibration()
+    for _ in range(200):
+        calibration.update(boasting, (), (2,))
+        calibration.update(modest, (1,), (1, 5))
+    assert calibration.survivals(boasting)[0] < 0.1
+    assert calibration.survivals(modest)[0] > 0.9
+
+
+def test_scores_converge_to_the_accepted_share() -> None:
+    generator = random.Random(0)
+    calibration, tree = Calibration(), chain([1], "a", 0.9)
+    for _ in range(2000):
+        calibration.update(tree, *(((1,), (1, 5)) if generator.random() < 0.3 else ((), (2,))))
+    assert calibration.survivals(tree)[0] == pytest.approx(0.3, abs=0.15)
+
+
+def test_only_nodes_below_accepted_parents_are_tried() -> None:
+    calibration, tree = Calibration(), chain([1, 2, 3], "a", 0.5)
+    for _ in range(100):
+        calibration.update(tree, (), (9,))
+    first, second, third = calibration.survivals(tree)
+    assert first < 0.05
+    assert second / first == pytest.approx(0.5) and third / second == pytest.approx(0.5)
+
+
+def test_siblings_are_tried_together() -> None:
+    tree = TokenTree((1, 2), (0, 0), (1, 1), (0.5, 0.2), ("a",))
+    calibration = Calibration()
+    for _ in range(100):
+        calibration.update(tree, (2,), (2, 7))
+    wrong, right = calibration.survivals(tree)
+    assert wrong < 0.05 and right > 0.9
+
+
+def test_a_right_node_that_ends_the_request_is_no_miss() -> None:
+    calibration, tree = Calibration(), chain([1, 2], "a", 0.5)
+    for _ in range(100):
+        calibration.update(tree, (1,), (1, 2))
+    assert calibration.survivals(tree)[1] > 0.8
+
+
+def test_agreement_of_sources_is_an_experience_of_its_own() -> None:
+    alone = TokenTree((1,), (0,), (1,), (0.5,), ("a", "b"))
+    agreed = TokenTree((1,), (0,), (3,), (0.5,), ("a", "b"))
+    calibration = Calibration()
+    for _ in range(100):
+        calibration.update(alone, (), (2,))
+        calibration.update(agreed, (1,), (1, 5))
+    assert calibration.survivals(alone)[0] < 0.1 < 0.9 < calibration.survivals(agreed)[0]
+    renamed = TokenTree((1,), (0,), (3,), (0.5,), ("b", "a"))
+    assert calibration.survivals(renamed) == calibration.survivals(agreed)
+
+
+def test_old_experience_fades() -> None:
+    calibration, tree = Calibration(), chain([1], "a", 0.5)
+    for _ in range(1000):
+        calibration.update(tree, (1,), (1, 5))
+    for _ in range(300):
+        calibration.update(tree, (), (2,))
+    assert calibration.survivals(tree)[0] < 0.2

@@ -1,0 +1,218 @@
+"""What is asked of candidates, and what of their answers survives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from dspark.proposal import (
+    CandidatesInfo,
+    CandidatesUpdate,
+    DraftProposal,
+    ProposeItem,
+    ProposeOutcome,
+)
+from dspark.sampling import SamplingParams, SpeculationParams
+from dspark.scheduler.batcher import Batch, ScheduledRows
+from dspark.scheduler.breaker import CircuitBreaker
+from dspark.scheduler.candidates_link import CandidatesLink
+from dspark.scheduler.cost_table import CostTable
+from dspark.scheduler.drafting import Drafting, DraftLimits, fitting, is_current
+from dspark.scheduler.policy import POLICIES
+from dspark.scheduler.policy.interface import PolicySettings
+from dspark.scheduler.request import Request, RequestSpec
+from dspark.step import WorkResult, WorkStatus
+from dspark.token_tree import TokenTree, chain
+
+TREE = chain(range(8), "a", 0.9)
+
+
+class Worker:
+    """Candidates in memory: answers every item with ``answer``."""
+
+    def __init__(self, answer: Callable[[ProposeItem], DraftProposal] | None = None) -> None:
+        self.items: list[ProposeItem] = []
+        self._answer = answer or (
+            lambda item: DraftProposal(item.request_id, item.epoch, item.base_len, TREE)
+        )
+
+    async def info(self) -> CandidatesInfo:
+        return CandidatesInfo(("a", "b"), 4)
+
+    async def propose(
+        self, update: CandidatesUpdate, items: Sequence[ProposeItem], timeout_s: float
+    ) -> ProposeOutcome:
+        self.items.extend(items)
+        return ProposeOutcome(tuple(self._answer(item) for item in items))
+
+    async def observe(self, update: CandidatesUpdate, timeout_s: float) -> tuple[str, ...]:
+        return ()
+
+
+def make_drafting(worker: Worker, policy: str = "fixed", **limits: int) -> Drafting:
+    link = CandidatesLink(worker, CircuitBreaker(3, 1.0), propose_deadline_s=5.0)
+    link.info = CandidatesInfo(("a", "b"), 4)
+    sizes = DraftLimits(100, 1000, 15, mute_after=2, mute_steps=10)
+    settings = PolicySettings(num_draft_tokens=7)
+    return Drafting(
+        POLICIES[policy](settings), link, replace(sizes, **limits), CostTable([(1, 20.0)])
+    )
+
+
+def decoding(
+    drafting: Drafting, request_id: str = "r", max_tokens: int = 100, **speculation: object
+) -> Request:
+    """A request with its anchor pending, known to the worker."""
+    request = Request(
+        RequestSpec(
+            request_id,
+            (1, 2, 3),
+            SamplingParams(max_tokens=max_tokens),
+            SpeculationParams(**speculation),  # type: ignore[arg-type]
+        ),
+        0,
+    )
+    request.admit(epoch=1)
+    request.num_computed_tokens = 3
+    request.commit((4,))
+    assert drafting.link is not None
+    graph = drafting.link.graph
+    graph.delivered(graph.next_update([request], whole=True), ())
+    return request
+
+
+def batch_of(*requests: Request, max_nodes: int = 100) -> Batch:
+    return Batch(tuple(ScheduledRows(request, 1) for request in requests), max_nodes)
+
+
+async def test_every_decoding_request_gets_its_tree() -> None:
+    worker = Worker()
+    drafting = make_drafting(worker)
+    first, second = decoding(drafting, "a"), decoding(drafting, "b")
+    drafts = await drafting.draft(batch_of(first, second), overhead_ms=1.0)
+    assert {request: len(tree) for request, tree in drafts.items()} == {first: 7, second: 7}
+    assert [(item.base_len, item.max_nodes) for item in worker.items] == [(4, 7), (4, 7)]
+
+
+@pytest.mark.parametrize("max_tokens", range(1, 10))
+async def test_nothing_is_asked_beyond_the_last_but_one_token(max_tokens: int) -> None:
+    worker = Worker()
+    drafting = make_drafting(worker)
+    request = decoding(drafting, max_tokens=max_tokens)
+    drafts = await drafting.draft(batch_of(request), overhead_ms=1.0)
+    remaining = max_tokens - 1
+    assert [item.max_depth for item in worker.items] == ([remaining - 1] if remaining > 1 else [])
+    depths = [max(tree.depths) for tree in drafts.values()]
+    assert depths == ([min(remaining - 1, 7)] if remaining > 1 else [])
+
+
+@pytest.mark.parametrize(
+    "speculation", [{"enabled": False}, {"max_draft_tokens": 0}, {"sources": ("c",)}]
+)
+async def test_a_request_may_decline(speculation: dict[str, object]) -> None:
+    worker = Worker()
+    drafting = make_drafting(worker)
+    declines = decoding(drafting, "no", **speculation)
+    takes = decoding(drafting, "yes", max_draft_tokens=3, sources=("b",))
+    if "sources" in speculation:
+        assert drafting.link is not None
+        drafting.link.info = CandidatesInfo((), 0)
+        declines = decoding(drafting, "no")
+    drafts = await drafting.draft(batch_of(declines, takes), overhead_ms=1.0)
+    assert list(drafts) == [takes] and len(drafts[takes]) == 3
+    assert [(i.request_id, i.max_nodes, i.sources) for i in worker.items] == [("yes", 3, ("b",))]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda p: replace(p, epoch=p.epoch + 1),
+        lambda p: replace(p, epoch=p.epoch - 1),
+        lambda p: replace(p, base_len=p.base_len - 1),
+        lambda p: replace(p, base_len=p.base_len + 1),
+        lambda p: replace(p, request_id="another"),
+        lambda p: replace(p, tree=chain([100], "a")),
+        lambda p: replace(p, tree=replace(p.tree, parents=(5,) * 8)),
+        lambda p: replace(p, tree=replace(p.tree, scores=(math.nan,) * 8)),
+        lambda p: replace(p, tree=replace(p.tree, scores=(2.0,) * 8)),
+        lambda p: replace(p, tree=replace(p.tree, scores=(0.5,))),
+    ],
+)
+async def test_stale_foreign_and_broken_proposals_are_dropped(
+    spoil: Callable[[DraftProposal], DraftProposal],
+) -> None:
+    drafting = make_drafting(
+        Worker(lambda i: spoil(DraftProposal(i.request_id, i.epoch, i.base_len, TREE)))
+    )
+    assert await drafting.draft(batch_of(decoding(drafting)), overhead_ms=1.0) == {}
+
+
+async def test_a_request_that_ended_while_candidates_were_asked_gets_no_tree() -> None:
+    ended: list[Request] = []
+
+    def answer(item: ProposeItem) -> DraftProposal:
+        ended[0].finish()
+        return DraftProposal(item.request_id, item.epoch, item.base_len, TREE)
+
+    drafting = make_drafting(Worker(answer))
+    ended.append(decoding(drafting))
+    assert await drafting.draft(batch_of(*ended), overhead_ms=1.0) == {}
+
+
+async def test_a_source_that_is_always_wrong_is_not_asked_any_more_and_tried_again() -> None:
+    def answer(item: ProposeItem) -> DraftProposal:
+        tree = TREE if "a" in item.sources else TokenTree()
+        return DraftProposal(item.request_id, item.epoch, item.base_len, tree)
+
+    worker = Worker(answer)
+    drafting = make_drafting(worker)
+    request = decoding(drafting)
+    for _ in range(14):
+        drafts = await drafting.draft(batch_of(request), overhead_ms=1.0)
+        wrong = WorkResult("r", 1, WorkStatus.DONE, 4, (99,))
+        drafting.learn(request, drafts.get(request, TokenTree()), wrong)
+    both, rest = ("a", "b"), ("b",)
+    assert [item.sources for item in worker.items] == [both] * 2 + [rest] * 9 + [both] + [rest] * 2
+
+
+async def test_the_policy_off_never_calls() -> None:
+    worker = Worker()
+    drafting = make_drafting(worker, policy="off")
+    request = decoding(drafting)
+    assert await drafting.draft(batch_of(request), overhead_ms=1.0) == {}
+    drafting.observe([request])
+    assert worker.items == [] and drafting.top_k == 0
+
+
+async def test_successors_are_wanted_while_candidates_are_asked() -> None:
+    drafting = make_drafting(Worker())
+    assert drafting.top_k == 0
+    request = decoding(drafting)
+    await drafting.draft(batch_of(request), overhead_ms=1.0)
+    assert drafting.top_k == 4
+    for _ in range(10):
+        await drafting.draft(batch_of(), overhead_ms=1.0)
+    assert drafting.top_k == 0
+
+
+def test_a_tree_is_cut_to_the_limits() -> None:
+    tree = TokenTree((1, 2, 3, 4), (0, 1, 2, 0), (1,) * 4, (0.5,) * 4, ("a",))
+    assert fitting(tree, 10, max_nodes=4, max_depth=3) == tree
+    assert fitting(tree, 10, max_nodes=4, max_depth=1).token_ids == (1, 4)
+    assert fitting(tree, 10, max_nodes=2, max_depth=3).token_ids == (1, 2)
+    assert fitting(tree, 4, max_nodes=4, max_depth=3) == TokenTree()
+
+
+def test_a_proposal_is_current_only_for_a_running_request() -> None:
+    request = Request(RequestSpec("r", (1,), SamplingParams()), 0)
+    proposal = DraftProposal("r", 1, 1, TREE)
+    assert not is_current(proposal, request)
+    request.admit(epoch=1)
+    assert is_current(proposal, request)
+    request.preempt()
+    assert not is_current(proposal, request)
+    request.admit(epoch=2)
+    assert not is_current(proposal, request)

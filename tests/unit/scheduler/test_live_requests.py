@@ -1,0 +1,88 @@
+"""Submit, admit, requeue, end: who holds what afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from dspark.errors import Draining, DuplicateRequest, QueueFull
+from dspark.sampling import FinishReason, SamplingParams
+from dspark.scheduler.events import TokensComplete
+from dspark.scheduler.live_requests import LiveRequests
+from dspark.scheduler.request import Request, RequestSpec
+from dspark.scheduler.stats import Totals
+
+
+@pytest.fixture
+def totals() -> Totals:
+    return Totals()
+
+
+@pytest.fixture
+def live(totals: Totals) -> LiveRequests:
+    return LiveRequests(2, first_epoch=10, totals=totals)
+
+
+def spec(request_id: str, **fields: object) -> RequestSpec:
+    return RequestSpec(request_id, (1,), SamplingParams(max_tokens=2), **fields)  # type: ignore[arg-type]
+
+
+def test_an_id_is_live_once(live: LiveRequests) -> None:
+    request = live.submit(spec("r"))
+    with pytest.raises(DuplicateRequest):
+        live.submit(spec("r"))
+    live.cancel(request)
+    live.submit(spec("r"))
+
+
+def test_a_full_queue_keeps_nothing_of_what_it_refused(live: LiveRequests) -> None:
+    live.submit(spec("a"))
+    live.submit(spec("b"))
+    with pytest.raises(QueueFull):
+        live.submit(spec("c"))
+    assert len(live) == 2
+    live.admit(next(r for r in live.waiting.members() if r.request_id == "a"))
+    live.submit(spec("c"))
+
+
+def test_epochs_grow_over_all_requests(live: LiveRequests) -> None:
+    first, second = live.submit(spec("a")), live.submit(spec("b"))
+    for request in (first, second):
+        live.admit(request)
+    live.requeue(first)
+    live.admit(first)
+    assert (second.epoch, first.epoch) == (11, 12)
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_a_cancelled_request_is_released_where_it_was(
+    live: LiveRequests, totals: Totals, running: bool
+) -> None:
+    ends: list[tuple[Request, bool]] = []
+    live.set_end_listener(lambda request, completed: ends.append((request, completed)))
+    request = live.submit(spec("r"))
+    if running:
+        live.admit(request)
+    assert live.cancel(request)
+    assert not live.cancel(request)
+    assert live.take_releases() == ((request.ref,) if running else ())
+    assert live.take_releases() == ()
+    assert not live.running and not len(live.waiting) and not len(live)
+    assert ends == [(request, False)] and totals.finished[FinishReason.ABORT] == 1
+
+
+async def test_a_request_with_all_its_tokens_ends_at_once(live: LiveRequests) -> None:
+    request = live.submit(spec("r", committed_token_ids=(5, 6)))
+    (end,) = [event async for event in request.stream]
+    assert isinstance(end, TokensComplete) and end.finish_reason is FinishReason.LENGTH
+    assert end.usage.completion_tokens == 2 and len(live) == 0
+
+
+async def test_all_streams_end_when_everything_fails(live: LiveRequests) -> None:
+    running, waiting = live.submit(spec("a")), live.submit(spec("b"))
+    live.admit(running)
+    live.fail_all(Draining("bye"))
+    for request in (running, waiting):
+        with pytest.raises(Draining):
+            async for _ in request.stream:
+                pass
+    assert live.releases == [running.ref] and len(live) == 0
