@@ -1,0 +1,1 @@
+"""Attention of flat rows over the paged KV pool."""

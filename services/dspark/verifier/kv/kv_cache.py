@@ -1,0 +1,60 @@
+"""The memory of the KV pool: one tensor for all layers."""
+
+from __future__ import annotations
+
+import torch
+
+from dspark.verifier.forward_batch import IntArray
+
+
+class KvCache:
+    """K and V of every slot: [layers, 2, num_blocks, block_size, kv_heads, head_dim].
+
+    The tensor is not initialised, so blocks that were never written cost no resident memory. A
+    slot is ``block * block_size + offset``.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_layers: int,
+        num_blocks: int,
+        block_size: int,
+        num_kv_heads: int,
+        head_dim: int,
+        dtype: torch.dtype,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        shape = (num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim)
+        self.tensor = torch.empty(shape, dtype=dtype, device=device)
+        self.num_slots = num_blocks * block_size
+        # [layers, 2, num_slots, kv_heads, head_dim], the same memory
+        self.slots = self.tensor.view(num_layers, 2, self.num_slots, num_kv_heads, head_dim)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.tensor.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.tensor.device
+
+    def layer(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """K and V of one layer, each [num_slots, kv_heads, head_dim]."""
+        return self.slots[index, 0], self.slots[index, 1]
+
+    def write(
+        self, layer: int, slots: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+    ) -> None:
+        """Store rows of key and value [rows, kv_heads, head_dim] at ``slots`` [rows]."""
+        keys, values = self.layer(layer)
+        keys[slots] = key.to(keys.dtype)
+        values[slots] = value.to(values.dtype)
+
+    def move(self, sources: IntArray, destinations: IntArray) -> None:
+        """Copy all layers' K/V from source to destination slots; reads happen before writes."""
+        if len(sources) == 0:
+            return
+        read = torch.as_tensor(sources, dtype=torch.long, device=self.device)
+        write = torch.as_tensor(destinations, dtype=torch.long, device=self.device)
+        self.slots[:, :, write] = self.slots[:, :, read]

@@ -1,0 +1,1 @@
+"""The target model: loading, checking, and running it over flat rows."""

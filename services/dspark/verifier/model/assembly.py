@@ -1,0 +1,140 @@
+"""Chooses how a checkpoint runs, and proves the choice against the model's own forward pass."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dspark.verifier.attention.registry import BACKENDS, choose_backend
+from dspark.verifier.interfaces import ModelRefused, Progress
+from dspark.verifier.model.checkpoint import Checkpoint
+from dspark.verifier.model.decoder_parts import UnfitStructure, decoder_parts
+from dspark.verifier.model.kernels import torch_compute_dtype
+from dspark.verifier.model.linears import NativeLinear, RowTiledLinear, RowTiles, replace_linears
+from dspark.verifier.model.native_decoder import NativeDecoder
+from dspark.verifier.model.reference import FirstLayers, largest_difference
+from dspark.verifier.model.stock_model import StockModel
+from dspark.verifier.model.target_model import TargetModel
+from dspark.verifier.native.library import Team, instruction_set
+
+log = logging.getLogger(__name__)
+
+_DTYPE_NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A model ready to run; ``tiles`` is set where torch's matmuls need row tiles."""
+
+    model: TargetModel
+    kernel_class: str
+    tiles: RowTiles | None
+
+
+def assemble(
+    checkpoint: Checkpoint,
+    device: torch.device,
+    attention: str,
+    team: Team | None,
+    num_threads: int,
+    progress: Progress,
+) -> Assembled:
+    """The fastest way that fits the model and the host. Raises ModelRefused.
+
+    The checkpoint's model is taken apart: its weights are freed as they are packed.
+    """
+    backend = _backend_name(attention, device, team)
+    progress("checking against the model's own forward pass")
+    first_layers = FirstLayers(checkpoint.model)
+    reference = first_layers.logits()
+    if team is not None and backend == "native":
+        decoder = _native_decoder(checkpoint, team, first_layers, reference, progress)
+        if decoder is not None:
+            return Assembled(decoder, _native_class(checkpoint.dtype), None)
+    check_backend = BACKENDS[backend](num_threads) if device.type == "cpu" else BACKENDS["torch"](0)
+    batch, cache = first_layers.probe()
+    stock = StockModel(first_layers.model, check_backend, torch.float32)
+    difference = largest_difference(stock.forward(batch, cache), reference)
+    if difference is not None:
+        raise ModelRefused(
+            f"{type(checkpoint.model).__name__} computes something else through the attention "
+            f"interface than by itself (logits differ by {difference:.1%})"
+        )
+    if team is not None:
+        return _stock_native(checkpoint, backend, team, num_threads)
+    return _stock_torch(checkpoint, backend, device, num_threads)
+
+
+def _backend_name(attention: str, device: torch.device, team: Team | None) -> str:
+    try:
+        name = choose_backend(attention, device, native=team is not None)
+    except ValueError as error:
+        raise ModelRefused(str(error)) from error
+    if name == "native" and team is None:
+        raise ModelRefused("--attention native needs the native kernels")
+    if name == "flash_attn" and device.type != "cuda":
+        raise ModelRefused("--attention flash_attn needs a CUDA device")
+    return name
+
+
+def _native_decoder(
+    checkpoint: Checkpoint,
+    team: Team,
+    first_layers: FirstLayers,
+    reference: Any,
+    progress: Progress,
+) -> NativeDecoder | None:
+    kind = type(checkpoint.model).__name__
+    try:
+        parts = decoder_parts(checkpoint.model)
+        progress("packing weights")
+        decoder = NativeDecoder(parts, team)
+    except UnfitStructure as reason:
+        log.info("%s runs through its own forward pass: %s", kind, reason)
+        return None
+    batch, cache = first_layers.probe()
+    logits = decoder.forward(batch, cache, num_layers=first_layers.num_layers)
+    difference = largest_difference(logits, reference)
+    if difference is not None:
+        log.info("%s runs through its own forward pass: it is not a plain decoder", kind)
+        return None
+    _free_layers(checkpoint.model)
+    return decoder
+
+
+def _free_layers(model: Any) -> None:
+    """Drop what was packed; the embedding stays with the decoder."""
+    model.base_model.layers = torch.nn.ModuleList()
+    model.set_output_embeddings(torch.nn.Identity())
+
+
+def _native_class(weights: torch.dtype) -> str:
+    stored = "bf16" if weights == torch.bfloat16 else "fp32"
+    return f"native-{instruction_set()}-{stored}w-fp32a"
+
+
+def _stock_native(checkpoint: Checkpoint, backend: str, team: Team, num_threads: int) -> Assembled:
+    model = checkpoint.model
+    replace_linears(model, lambda linear: NativeLinear(linear, team))
+    embed = model.get_input_embeddings()
+    for module in model.modules():
+        if module is not embed:
+            for parameter in module.parameters(recurse=False):
+                parameter.data = parameter.data.float()
+    stock = StockModel(model, BACKENDS[backend](num_threads), torch.float32)
+    return Assembled(stock, f"{_native_class(checkpoint.dtype)}-stock-{backend}", None)
+
+
+def _stock_torch(
+    checkpoint: Checkpoint, backend: str, device: torch.device, num_threads: int
+) -> Assembled:
+    dtype = torch_compute_dtype(checkpoint.dtype, device)
+    model = checkpoint.model.to(device=device, dtype=dtype)
+    tiles = RowTiles()
+    replace_linears(model, lambda linear: RowTiledLinear(linear, tiles))
+    stock = StockModel(model, BACKENDS[backend](num_threads), dtype)
+    name = f"torch-{device.type}-{_DTYPE_NAMES[dtype]}"
+    return Assembled(stock, name if backend == "torch" else f"{name}-{backend}", tiles)

@@ -1,0 +1,112 @@
+"""Loads a model through its transformers class: from a directory, a GGUF file or the hub."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dspark.verifier.interfaces import ModelRefused, Progress
+
+log = logging.getLogger(__name__)
+
+_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A loaded causal LM on the CPU in ``dtype``, and the files that it came from."""
+
+    model: Any
+    dtype: torch.dtype
+    files: tuple[Path, ...]
+    eos_token_ids: frozenset[int]
+    max_model_len: int
+
+
+def load_checkpoint(name: str, dtype: str, progress: Progress) -> Checkpoint:
+    """``name`` is a directory, a .gguf file or a hub id; ``dtype`` is "auto" or a dtype's name.
+
+    "auto" means float32 for models stored in float32, else bfloat16. Raises ModelRefused.
+    """
+    from transformers.utils.logging import disable_progress_bar
+
+    if dtype not in ("auto", *_DTYPES):
+        raise ModelRefused(f"--dtype must be auto or one of {', '.join(_DTYPES)}")
+    progress("loading weights")
+    disable_progress_bar()
+    path = Path(name).expanduser()
+    try:
+        if path.is_file() and path.suffix == ".gguf":
+            return _load_gguf(path, dtype)
+        return _load_directory(path if path.is_dir() else _download(name), dtype)
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()
+        raise ModelRefused(reason[0] if reason else type(error).__name__) from error
+
+
+def _download(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    patterns = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+    return Path(snapshot_download(name, allow_patterns=patterns))
+
+
+def _load_directory(path: Path, dtype: str) -> Checkpoint:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    files = tuple(sorted(path.glob("*.safetensors")))
+    if not files:
+        raise ModelRefused(f"{path} holds no .safetensors file")
+    config = AutoConfig.from_pretrained(path)
+    stored = getattr(config.get_text_config(), "dtype", None) or torch.float32
+    chosen = _choose(dtype, torch.float32 if stored == torch.float32 else torch.bfloat16)
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=chosen)
+    return _checkpoint(model, chosen, (path / "config.json", *files), path)
+
+
+def _load_gguf(path: Path, dtype: str) -> Checkpoint:
+    from transformers import AutoModelForCausalLM, GgufConfig
+
+    chosen = _choose(dtype, torch.bfloat16)
+    model = AutoModelForCausalLM.from_pretrained(
+        str(path.parent),
+        gguf_file=path.name,
+        dtype=chosen,
+        quantization_config=GgufConfig(dequantize=True),
+    )
+    return _checkpoint(model, chosen, (path,), path.parent)
+
+
+def _choose(dtype: str, automatic: torch.dtype) -> torch.dtype:
+    # float16's range is too small for activations of many models; bfloat16 holds its weights well.
+    return automatic if dtype == "auto" else _DTYPES[dtype]
+
+
+def _checkpoint(model: Any, dtype: torch.dtype, files: tuple[Path, ...], path: Path) -> Checkpoint:
+    text_config = model.config.get_text_config()
+    return Checkpoint(
+        model=model.eval().requires_grad_(False),
+        dtype=dtype,
+        files=files,
+        eos_token_ids=_eos_token_ids(path, text_config),
+        max_model_len=int(text_config.max_position_embeddings),
+    )
+
+
+def _eos_token_ids(path: Path, config: Any) -> frozenset[int]:
+    """From generation_config.json, else the model's config."""
+    eos: int | list[int] | None = None
+    generation_config = path / "generation_config.json"
+    if generation_config.exists():
+        eos = json.loads(generation_config.read_text()).get("eos_token_id")
+    if eos is None:
+        eos = getattr(config, "eos_token_id", None)
+    if eos is None:
+        log.warning("the model names no end-of-sequence token: sequences end by length or stop ids")
+        return frozenset()
+    return frozenset([eos] if isinstance(eos, int) else eos)

@@ -1,0 +1,113 @@
+"""Loads, checks, self-tests and measures the target model."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import torch
+
+from dspark.verifier.config import VerifierConfig
+from dspark.verifier.interfaces import LoadedModel, Progress
+from dspark.verifier.kv.kv_cache import KvCache
+from dspark.verifier.model.assembly import Assembled, assemble
+from dspark.verifier.model.checkpoint import Checkpoint, load_checkpoint
+from dspark.verifier.model.cost_table import measure_costs
+from dspark.verifier.model.digest import model_digest
+from dspark.verifier.model.kernels import choose_device, native_team
+from dspark.verifier.model.reference import head_dim_of
+from dspark.verifier.model.refusals import check_supported
+from dspark.verifier.model.self_test import RowInvarianceTest
+from dspark.verifier.model.target_model import Runner
+
+log = logging.getLogger(__name__)
+
+# A pass of a smaller model is over before a second thread has woken up.
+_ONE_THREAD_PARAMETERS = 2_000_000
+_MAX_STEP_ROWS = {"cpu": 128, "cuda": 2048}
+# Tried in this order; larger sets waste fewer padded rows.
+_TILE_SETS = ((16, 32, 64), (16, 32), (32,), (16,), (64,), (128,))
+
+
+def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
+    """Make the model ready to serve. Raises ModelRefused, with the reason."""
+    device = choose_device(config.device)
+    checkpoint = load_checkpoint(config.model, config.dtype, progress)
+    check_supported(checkpoint.model)
+    num_threads = _num_threads(config, checkpoint)
+    team = native_team(config.kernels, device, num_threads)
+    # Two pools of threads would fight for the cores.
+    torch.set_num_threads(1 if team is not None else num_threads)
+    kv_cache = _kv_cache(config, checkpoint, device)
+    digest = model_digest(checkpoint.files, str(checkpoint.dtype))
+    assembled = assemble(checkpoint, device, config.attention, team, num_threads, progress)
+    runner = Runner(
+        model=assembled.model,
+        kv_cache=kv_cache,
+        vocab_size=assembled.model.vocab_size,
+        max_model_len=checkpoint.max_model_len,
+        eos_token_ids=checkpoint.eos_token_ids,
+    )
+    progress("testing row invariance")
+    exactness = _exactness(config, assembled, runner)
+    progress("measuring the cost of a pass")
+    max_step_rows = config.max_step_rows or _MAX_STEP_ROWS[device.type]
+    costs = measure_costs(runner.forward, kv_cache.num_slots, config.block_size, max_step_rows)
+    return LoadedModel(
+        runner=runner,
+        kv=kv_cache,
+        model_digest=digest,
+        kernel_class=f"{assembled.kernel_class}-kv-{_short(kv_cache.dtype)}",
+        exactness=exactness,
+        dtype=_short(checkpoint.dtype),
+        device=str(device),
+        max_step_rows=max_step_rows,
+        verify_costs=costs,
+    )
+
+
+def _num_threads(config: VerifierConfig, checkpoint: Checkpoint) -> int:
+    if checkpoint.model.num_parameters() < _ONE_THREAD_PARAMETERS:
+        return 1
+    return config.threads or len(os.sched_getaffinity(0))
+
+
+def _kv_cache(config: VerifierConfig, checkpoint: Checkpoint, device: torch.device) -> KvCache:
+    text_config = checkpoint.model.config.get_text_config()
+    num_heads = text_config.num_attention_heads
+    return KvCache(
+        num_layers=int(text_config.num_hidden_layers),
+        num_blocks=config.num_blocks,
+        block_size=config.block_size,
+        num_kv_heads=int(getattr(text_config, "num_key_value_heads", None) or num_heads),
+        head_dim=head_dim_of(text_config),
+        dtype=torch.float32 if checkpoint.dtype == torch.float32 else torch.bfloat16,
+        device=device,
+    )
+
+
+def _exactness(config: VerifierConfig, assembled: Assembled, runner: Runner) -> str:
+    """Run the self-test, choosing row tiles by it where there are any."""
+    if config.exactness == "fast":
+        return "fast"
+    failures = []
+    for sizes in _TILE_SETS if assembled.tiles is not None else ((),):
+        if assembled.tiles is not None:
+            assembled.tiles.sizes = sizes
+        test = RowInvarianceTest(
+            runner.forward, runner.vocab_size, runner.kv_cache.num_slots, config.block_size
+        )
+        failures = test.failures()
+        if not failures:
+            return "strict"
+    if assembled.tiles is not None:
+        assembled.tiles.sizes = ()
+    log.warning(
+        "exactness is fast, not strict: rows depend on their neighbours here (%s)",
+        ", ".join(failures),
+    )
+    return "fast"
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

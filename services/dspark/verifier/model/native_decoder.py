@@ -1,0 +1,161 @@
+"""A decoder of the Llama shape, packed for the kernels and run by them in one call a pass."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from dspark.verifier.attention.native_backend import LANES, native_plan
+from dspark.verifier.forward_batch import ForwardBatch
+from dspark.verifier.kv.kv_cache import KvCache
+from dspark.verifier.model.decoder_parts import (
+    DecoderParts,
+    LayerParts,
+    NormParts,
+    UnfitStructure,
+)
+from dspark.verifier.model.rotary_table import RotaryTable
+from dspark.verifier.native.library import Team
+from dspark.verifier.native.packing import PackedLinear, interleave_gate_up, pack
+from dspark.verifier.native.structs import (
+    MAX_ROPES,
+    AttentionParamsStruct,
+    DecoderLayerStruct,
+    DecoderPassStruct,
+    DecoderStruct,
+    HeadShapeStruct,
+    NormStruct,
+)
+
+_ACTIVATION_CODES = {"silu": 0, "gelu_tanh": 1}
+
+
+class NativeDecoder:
+    """All layers and the head as packed weights; owns copies, so the model's own may be freed."""
+
+    def __init__(self, parts: DecoderParts, team: Team) -> None:
+        """Raises UnfitStructure for shapes that the kernels do not take."""
+        if parts.head_dim % LANES or len(parts.layer_types) > MAX_ROPES:
+            raise UnfitStructure(
+                f"head_dim {parts.head_dim} with {len(parts.layer_types)} rotaries"
+            )
+        self._team = team
+        self._memory: list[Any] = []
+        self._embed = parts.embed
+        self._rotary = RotaryTable(parts.rotary, parts.layer_types)
+        self._layers = (DecoderLayerStruct * len(parts.layers))(
+            *(self._layer(layer, parts) for layer in parts.layers)
+        )
+        self._struct = DecoderStruct(
+            layers=ctypes.addressof(self._layers),
+            num_layers=len(parts.layers),
+            hidden_size=parts.hidden_size,
+            intermediate_size=parts.intermediate_size,
+            activation=_ACTIVATION_CODES[parts.activation],
+            shape=HeadShapeStruct(parts.num_heads, parts.num_kv_heads, parts.head_dim, 0),
+            final_norm=self._norm(parts.final_norm),
+            head=self._pack(parts.head.weight, parts.head.bias),
+            logit_cap=parts.logit_cap,
+            rotary_dim=self._rotary.rotary_dim,
+        )
+        self.vocab_size = parts.head.out_features
+        self._logits = np.empty((0, self.vocab_size), dtype=np.float32)
+        self._run = team.library.dspark_decoder_new(team.handle)
+
+    def __del__(self) -> None:
+        run, self._run = getattr(self, "_run", 0), 0
+        if run:
+            self._team.library.dspark_decoder_delete(run)
+
+    def forward(
+        self, batch: ForwardBatch, kv_cache: KvCache, num_layers: int | None = None
+    ) -> NDArray[np.float32]:
+        """Logits [num_logits, vocab_size], in a buffer that the next call reuses.
+
+        ``num_layers`` runs the first layers only, which checks use.
+        """
+        struct = self._struct
+        struct.num_layers = len(self._layers) if num_layers is None else num_layers
+        struct.shape.kv_is_bf16 = kv_cache.dtype == torch.bfloat16
+        struct.kv_pool = kv_cache.tensor.data_ptr()
+        struct.kv_plane_bytes = kv_cache.slots[0, 0].nbytes
+        with torch.inference_mode():
+            embeddings = self._embed(torch.from_numpy(batch.token_ids)).float().contiguous()
+            rotary = self._rotary.at(torch.from_numpy(batch.positions))
+        plan = native_plan(batch)
+        logits_rows = np.ascontiguousarray(batch.logits_rows, dtype=np.int64)
+        logits = self._logits_buffer(len(logits_rows))
+        call = DecoderPassStruct(
+            rows=batch.num_rows,
+            num_logits=len(logits_rows),
+            embeddings=embeddings.data_ptr(),
+            batch=plan.struct,
+            logits_rows=logits_rows.ctypes.data,
+            logits=logits.ctypes.data,
+        )
+        for index, (cos, sin) in enumerate(rotary):
+            call.cos[index], call.sin[index] = cos.data_ptr(), sin.data_ptr()
+        self._team.library.dspark_decoder_forward(
+            self._run, self._team.handle, ctypes.byref(struct), ctypes.byref(call)
+        )
+        return logits
+
+    def _logits_buffer(self, num_logits: int) -> NDArray[np.float32]:
+        if len(self._logits) < num_logits:
+            self._logits = np.empty((num_logits, self.vocab_size), dtype=np.float32)
+        return self._logits[:num_logits]
+
+    def _layer(self, layer: LayerParts, parts: DecoderParts) -> DecoderLayerStruct:
+        layer_type = layer.layer_type if len(parts.layer_types) > 1 else parts.layer_types[0]
+        attention = layer.attention
+        return DecoderLayerStruct(
+            qkv=self._pack_rows(layer.q, layer.k, layer.v),
+            output=self._pack(layer.output.weight, layer.output.bias),
+            gate_up=self._pack_gate_up(layer.gate, layer.up),
+            down=self._pack(layer.down.weight, layer.down.bias),
+            input_norm=self._norm(layer.input_norm),
+            attention_out_norm=self._norm(layer.attention_out_norm),
+            mlp_norm=self._norm(layer.mlp_norm),
+            mlp_out_norm=self._norm(layer.mlp_out_norm),
+            q_norm=self._norm(layer.q_norm),
+            k_norm=self._norm(layer.k_norm),
+            attention=AttentionParamsStruct(
+                attention.scaling, attention.soft_cap, attention.sliding_window
+            ),
+            rope=parts.layer_types.index(layer_type),
+        )
+
+    def _norm(self, norm: NormParts | None) -> NormStruct:
+        if norm is None:
+            return NormStruct()
+        weight = norm.weight.contiguous()
+        self._memory.append(weight)
+        return NormStruct(weight.data_ptr(), norm.eps)
+
+    def _pack(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
+        packed: PackedLinear = pack(weight, bias)
+        self._memory.append(packed)
+        return packed.struct
+
+    def _pack_rows(self, *linears: nn.Linear) -> Any:
+        weight = torch.cat([linear.weight for linear in linears])
+        if all(linear.bias is None for linear in linears):
+            return self._pack(weight, None)
+        return self._pack(weight, torch.cat([_bias(linear) for linear in linears]))
+
+    def _pack_gate_up(self, gate: nn.Linear, up: nn.Linear) -> Any:
+        weight = interleave_gate_up(gate.weight, up.weight)
+        if gate.bias is None and up.bias is None:
+            return self._pack(weight, None)
+        return self._pack(weight, interleave_gate_up(_bias(gate), _bias(up)))
+
+
+def _bias(linear: nn.Linear) -> torch.Tensor:
+    if linear.bias is None:
+        return torch.zeros(linear.out_features, dtype=linear.weight.dtype)
+    return linear.bias

@@ -1,0 +1,112 @@
+"""The model's own logits, by the stock forward pass with eager attention in float32.
+
+They show, before anything is served, that what runs instead computes the same function.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+
+from dspark.verifier.forward_batch import ForwardBatch
+from dspark.verifier.kv.kv_cache import KvCache
+from dspark.verifier.model.probe_rows import plain_rows, probe_batch
+
+NUM_TOKENS = 12
+_TOLERANCE = 1e-3
+_HEAD_CHUNK = 8192
+
+
+class FirstLayers:
+    """A float32 copy of a model's first layers, at least one of each type; shares its embedding."""
+
+    def __init__(self, model: Any) -> None:
+        config = model.config.get_text_config()
+        self.num_layers = _layers_to_check(config)
+        self.num_kv_heads = int(getattr(config, "num_key_value_heads", config.num_attention_heads))
+        self.head_dim = head_dim_of(config)
+        self._embed = model.get_input_embeddings()
+        self.model = _truncated_copy(model, self.num_layers)
+        vocab_size = int(config.vocab_size)
+        self._tokens = [(i * 7919 + 13) % vocab_size for i in range(NUM_TOKENS)]
+
+    def logits(self) -> NDArray[np.float32]:
+        """Logits of the probe tokens [NUM_TOKENS, vocab_size] by the stock forward pass."""
+        self.model.set_attn_implementation("eager")
+        with torch.inference_mode():
+            embeddings = self._embed(torch.tensor([self._tokens])).float()
+            output = self.model(inputs_embeds=embeddings, use_cache=False)
+        logits: NDArray[np.float32] = output.logits[0].numpy()
+        return logits
+
+    def probe(self) -> tuple[ForwardBatch, KvCache]:
+        """The same tokens as a pass, and a float32 pool for it."""
+        rows = plain_rows(self._tokens, range(NUM_TOKENS))
+        cache = KvCache(
+            num_layers=self.num_layers,
+            num_blocks=NUM_TOKENS,
+            block_size=1,
+            num_kv_heads=self.num_kv_heads,
+            head_dim=self.head_dim,
+            dtype=torch.float32,
+        )
+        return probe_batch(rows, range(NUM_TOKENS), block_size=1), cache
+
+
+def head_dim_of(config: Any) -> int:
+    """The size of an attention head by a text config."""
+    head_dim = getattr(config, "head_dim", None)
+    return int(head_dim or config.hidden_size // config.num_attention_heads)
+
+
+def largest_difference(logits: NDArray[np.float32], reference: NDArray[np.float32]) -> float | None:
+    """The largest difference relative to the largest logit; None if it is within rounding."""
+    scale = float(np.abs(reference).max())
+    difference = float(np.abs(logits - reference).max()) / max(scale, 1e-6)
+    return None if difference <= _TOLERANCE else difference
+
+
+def _layers_to_check(config: Any) -> int:
+    total = int(config.num_hidden_layers)
+    types = list(getattr(config, "layer_types", None) or ["full_attention"])
+    return min(total, max(2, *(types.index(kind) + 1 for kind in set(types)))) if total > 1 else 1
+
+
+def _truncated_copy(model: Any, num_layers: int) -> Any:
+    embed, head = model.get_input_embeddings(), model.get_output_embeddings()
+    owner = next(
+        m for m in model.modules() if isinstance(getattr(m, "layers", None), nn.ModuleList)
+    )
+    layers = owner.layers
+    owner.layers = layers[:num_layers]
+    try:
+        copied = copy.deepcopy(model, {id(embed): embed, id(head): head})
+    finally:
+        owner.layers = layers
+    copied.config.get_text_config().num_hidden_layers = num_layers
+    copied.set_output_embeddings(_FloatHead(head))
+    for module in copied.modules():
+        if module is not embed:
+            for parameter in module.parameters(recurse=False):
+                parameter.data = parameter.data.float()
+    return copied
+
+
+class _FloatHead(nn.Module):
+    """A linear head in float32, piece by piece so that a large one is never copied whole."""
+
+    def __init__(self, head: nn.Linear) -> None:
+        super().__init__()
+        self._weight = (head.weight,)
+        self._bias = head.bias.detach().float() if head.bias is not None else None
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        pieces = torch.split(self._weight[0], _HEAD_CHUNK)
+        logits = torch.cat([functional.linear(rows, piece.float()) for piece in pieces], dim=-1)
+        return logits if self._bias is None else logits + self._bias

@@ -1,0 +1,39 @@
+"""The model behind the engine's runner, and the runner itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspark.verifier.forward_batch import ForwardBatch
+from dspark.verifier.kv.kv_cache import KvCache
+
+
+class TargetModel(Protocol):
+    """Computes logits of flat rows over a KV pool."""
+
+    vocab_size: int
+
+    def forward(self, batch: ForwardBatch, kv_cache: KvCache) -> NDArray[np.float32]:
+        """Write each row's K/V to its slot and return logits [num_logits, vocab_size].
+
+        The array is valid until the next call.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class Runner:
+    """A model bound to its KV pool: the engine's ModelRunner."""
+
+    model: TargetModel
+    kv_cache: KvCache
+    vocab_size: int
+    max_model_len: int
+    eos_token_ids: frozenset[int]
+
+    def forward(self, batch: ForwardBatch) -> NDArray[np.float32]:
+        return self.model.forward(batch, self.kv_cache)

@@ -1,0 +1,213 @@
+// One pass of a pre-norm decoder (Llama, Qwen and Gemma shapes) over flat rows, on all members of a team.
+#pragma once
+
+#include <memory>
+
+#include "attention.h"
+#include "linear.h"
+#include "threads.h"
+
+struct DecoderLayer {
+  PackedLinear qkv;      // q heads, then k heads, then v heads
+  PackedLinear output;
+  PackedLinear gate_up;  // panels of 16 gate and 16 up columns
+  PackedLinear down;
+  Norm input_norm;
+  Norm attention_out_norm;  // before the residual sum; may be absent
+  Norm mlp_norm;
+  Norm mlp_out_norm;  // before the residual sum; may be absent
+  Norm q_norm;        // per head; may be absent
+  Norm k_norm;
+  AttentionParams attention;
+  int32_t rope;  // which of the pass's rotary tables
+  int32_t reserved;
+};
+
+struct Decoder {
+  const DecoderLayer* layers;
+  int32_t num_layers;
+  int32_t hidden_size;
+  int32_t intermediate_size;
+  Activation activation;
+  HeadShape shape;
+  Norm final_norm;
+  PackedLinear head;
+  float logit_cap;  // 0: none
+  int32_t rotary_dim;
+  char* kv_pool;  // [layers, 2, slots, kv_heads, head_dim]
+  int64_t kv_plane_bytes;
+};
+
+constexpr int kMaxRopes = 4;
+
+struct DecoderPass {
+  int32_t rows;
+  int32_t num_logits;
+  const float* embeddings;  // [rows, hidden_size]
+  AttentionBatch batch;
+  const float* cos[kMaxRopes];  // [rows, rotary_dim] each
+  const float* sin[kMaxRopes];
+  const int64_t* logits_rows;  // [num_logits]
+  float* logits;               // [num_logits, head.n]
+};
+
+// A zeroed matrix whose rows may be read past their end, up to the padding.
+class RowBuffer {
+ public:
+  float* row(int index) { return data_.data() + size_t(index) * stride_; }
+  int stride() const { return stride_; }
+
+  void reserve(int rows, int size) {
+    // Strides of a whole page would put all rows of a tile into one cache set.
+    const int stride = (size + 15) / 16 * 16 + (((size + 15) / 16 * 16) % 1024 == 0 ? 16 : 0);
+    if (stride == stride_ && data_.size() >= size_t(rows) * stride) return;
+    stride_ = stride;
+    data_.assign(size_t(rows) * stride, 0.0f);
+  }
+
+ private:
+  std::vector<float> data_;
+  int stride_ = 0;
+};
+
+class DecoderRun {
+ public:
+  explicit DecoderRun(int members) : scratch_(members) {}
+
+  void forward(Team& team, const Decoder& model, const DecoderPass& pass) {
+    model_ = &model;
+    pass_ = &pass;
+    reserve();
+    team.run([&](int member) { run_member(team, scratch_[member]); });
+  }
+
+ private:
+  static constexpr int kPhases = 8;
+
+  void reserve() {
+    const auto& shape = model_->shape;
+    const int rows = pass_->rows, hidden = model_->hidden_size;
+    residual_.reserve(rows, hidden);
+    normed_.reserve(rows, hidden);
+    branch_.reserve(rows, hidden);
+    qkv_.reserve(rows, (shape.heads + 2 * shape.kv_heads) * shape.head_dim);
+    context_.reserve(rows, shape.heads * shape.head_dim);
+    gated_.reserve(rows, (model_->intermediate_size + kHalf - 1) / kHalf * kHalf);
+    const size_t needed = size_t(model_->num_layers) * kPhases + 2;
+    if (counters_.size() < needed) counters_ = std::vector<WorkCounter>(needed);
+    for (auto& counter : counters_) counter.next.store(0, std::memory_order_relaxed);
+  }
+
+  void run_member(Team& team, AttentionScratch& scratch) {
+    const int rows = pass_->rows, kv_heads = model_->shape.kv_heads;
+    WorkCounter* counter = counters_.data();
+    for (int i = 0; i < model_->num_layers; ++i) {
+      const DecoderLayer& layer = model_->layers[i];
+      const DecoderLayer* previous = i ? &model_->layers[i - 1] : nullptr;
+      (counter++)->drain(rows, 1, [&](int row) { enter_layer(layer, previous, row); });
+      team.barrier();
+      project(*counter++, layer.qkv, normed_, qkv_);
+      team.barrier();
+      (counter++)->drain(rows, 1, [&](int row) { rotate_and_store(layer, i, row); });
+      team.barrier();
+      (counter++)->drain(rows * kv_heads, 1, [&](int item) {
+        attend(layer, i, item / kv_heads, item % kv_heads, scratch);
+      });
+      team.barrier();
+      project(*counter++, layer.output, context_, branch_);
+      team.barrier();
+      (counter++)->drain(rows, 1, [&](int row) { enter_mlp(layer, row); });
+      team.barrier();
+      (counter++)->drain(layer.gate_up.panels(), 1, [&](int panel) { gate_up(layer, panel); });
+      team.barrier();
+      project(*counter++, layer.down, gated_, branch_);
+      team.barrier();
+    }
+    (counter++)->drain(pass_->num_logits, 1, [&](int index) { leave(index); });
+    team.barrier();
+    const PackedLinear& head = model_->head;
+    counter->drain(head.panels(), 2, [&](int panel) { logits(head, panel); });
+  }
+
+  void project(WorkCounter& counter, const PackedLinear& w, RowBuffer& x, RowBuffer& y) {
+    counter.drain(w.panels(), 1, [&](int panel) {
+      linear_panel_to(w, panel, x.row(0), x.stride(), pass_->rows, y.row(0), y.stride());
+    });
+  }
+
+  void add_branch(const Norm& norm, int row) {
+    if (norm.weight) rms_norm(norm, branch_.row(row), branch_.row(row), model_->hidden_size);
+    add_row(residual_.row(row), branch_.row(row), model_->hidden_size);
+  }
+
+  void enter_layer(const DecoderLayer& layer, const DecoderLayer* previous, int row) {
+    const int hidden = model_->hidden_size;
+    if (previous) {
+      add_branch(previous->mlp_out_norm, row);
+    } else {
+      std::memcpy(residual_.row(row), pass_->embeddings + size_t(row) * hidden, hidden * sizeof(float));
+    }
+    rms_norm(layer.input_norm, residual_.row(row), normed_.row(row), hidden);
+  }
+
+  void enter_mlp(const DecoderLayer& layer, int row) {
+    add_branch(layer.attention_out_norm, row);
+    rms_norm(layer.mlp_norm, residual_.row(row), normed_.row(row), model_->hidden_size);
+  }
+
+  char* plane(int layer, int which) const {
+    return model_->kv_pool + (size_t(layer) * 2 + which) * model_->kv_plane_bytes;
+  }
+
+  void rotate_and_store(const DecoderLayer& layer, int index, int row) {
+    const auto& shape = model_->shape;
+    const int rotary = model_->rotary_dim;
+    const float* cos = pass_->cos[layer.rope] + size_t(row) * rotary;
+    const float* sin = pass_->sin[layer.rope] + size_t(row) * rotary;
+    for (int head = 0; head < shape.heads + shape.kv_heads; ++head) {
+      float* values = qkv_.row(row) + size_t(head) * shape.head_dim;
+      const Norm& norm = head < shape.heads ? layer.q_norm : layer.k_norm;
+      if (norm.weight) rms_norm(norm, values, values, shape.head_dim);
+      rotate(values, cos, sin, rotary);
+    }
+    const float* k = qkv_.row(row) + size_t(shape.heads) * shape.head_dim;
+    store_kv_row(shape, plane(index, 0), plane(index, 1), pass_->batch.slot_mapping[row], k,
+                 k + size_t(shape.kv_heads) * shape.head_dim);
+  }
+
+  void attend(const DecoderLayer& layer, int index, int row, int kv_head, AttentionScratch& scratch) {
+    attend_row(model_->shape, layer.attention, pass_->batch, row, kv_head, qkv_.row(row),
+               plane(index, 0), plane(index, 1), scratch, context_.row(row));
+  }
+
+  void gate_up(const DecoderLayer& layer, int panel) {
+    linear_panel(layer.gate_up, panel, normed_.row(0), normed_.stride(), pass_->rows,
+                 [&](int row, const float* values) {
+                   gate_up16(model_->activation, values, values + kHalf, gated_.row(row) + panel * kHalf);
+                 });
+  }
+
+  void leave(int index) {
+    const int row = int(pass_->logits_rows[index]);
+    add_branch(model_->layers[model_->num_layers - 1].mlp_out_norm, row);
+    rms_norm(model_->final_norm, residual_.row(row), normed_.row(index), model_->hidden_size);
+  }
+
+  void logits(const PackedLinear& head, int panel) {
+    const int columns = std::min(kPanel, head.n - panel * kPanel);
+    linear_panel(head, panel, normed_.row(0), normed_.stride(), pass_->num_logits,
+                 [&](int row, const float* values) {
+                   alignas(64) float capped[kPanel];
+                   std::memcpy(capped, values, sizeof capped);
+                   if (model_->logit_cap > 0) soft_cap(capped, kPanel, model_->logit_cap);
+                   std::memcpy(pass_->logits + size_t(row) * head.n + panel * kPanel, capped,
+                               columns * sizeof(float));
+                 });
+  }
+
+  const Decoder* model_ = nullptr;
+  const DecoderPass* pass_ = nullptr;
+  std::vector<AttentionScratch> scratch_;
+  std::vector<WorkCounter> counters_;
+  RowBuffer residual_, normed_, branch_, qkv_, context_, gated_;
+};

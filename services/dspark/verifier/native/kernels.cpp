@@ -1,0 +1,89 @@
+// The C interface of the CPU kernels, called through ctypes. Sizes and types are checked by the caller.
+#include <sys/mman.h>
+
+#include "decoder.h"
+
+extern "C" {
+
+const char* dspark_isa() {
+#if defined(__AVX512F__)
+  return "avx512";
+#else
+  return "avx2";
+#endif
+}
+
+Team* dspark_team_new(int32_t size) { return new Team(size); }
+void dspark_team_delete(Team* team) { delete team; }
+
+DecoderRun* dspark_decoder_new(Team* team) { return new DecoderRun(team->size()); }
+void dspark_decoder_delete(DecoderRun* run) { delete run; }
+
+void dspark_decoder_forward(DecoderRun* run, Team* team, const Decoder* model, const DecoderPass* pass) {
+  run->forward(*team, *model, *pass);
+}
+
+// Asks for huge pages: a pass reads all weights once, so the TLB would miss all the time.
+void dspark_advise_huge_pages(char* start, int64_t bytes) {
+  const uintptr_t page = 2u << 20;
+  const uintptr_t first = (uintptr_t(start) + page - 1) / page * page;
+  const uintptr_t last = (uintptr_t(start) + bytes) / page * page;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+}
+
+int64_t dspark_packed_bytes(int32_t n, int32_t k, int32_t is_bf16) {
+  const PackedLinear w{nullptr, nullptr, n, k, is_bf16, 0};
+  return int64_t(w.half_bytes()) * 2 * w.panels();
+}
+
+// source [n, k] row-major, bf16 or float as the target.
+void dspark_pack(const void* source, int32_t n, int32_t k, int32_t is_bf16, void* target) {
+  const PackedLinear w{nullptr, nullptr, n, k, is_bf16, 0};
+  std::memset(target, 0, w.half_bytes() * 2 * w.panels());
+  for (int column = 0; column < n; ++column) {
+    char* half = static_cast<char*>(target) + w.half_bytes() * (column / kHalf);
+    const int lane = column % kHalf;
+    if (is_bf16) {
+      const uint16_t* row = static_cast<const uint16_t*>(source) + size_t(column) * k;
+      uint16_t* lanes = reinterpret_cast<uint16_t*>(half);
+      for (int i = 0; i < k; ++i) lanes[size_t(i / 2) * 2 * kHalf + lane * 2 + i % 2] = row[i];
+    } else {
+      const float* row = static_cast<const float*>(source) + size_t(column) * k;
+      float* lanes = reinterpret_cast<float*>(half);
+      for (int i = 0; i < k; ++i) lanes[size_t(i) * kHalf + lane] = row[i];
+    }
+  }
+}
+
+// y [rows, n] = x [rows, ldx] W^T; rows of x are readable up to padded k.
+void dspark_linear(Team* team, const PackedLinear* w, const float* x, int32_t ldx, int32_t rows, float* y) {
+  WorkCounter counter;
+  team->run([&](int) {
+    counter.drain(w->panels(), 1, [&](int panel) {
+      linear_panel_to(*w, panel, x, ldx, rows, y, w->n);
+    });
+  });
+}
+
+// q, out [rows, heads, head_dim]; k, v [rows, kv_heads, head_dim]; k_pool, v_pool of one layer.
+void dspark_attention(Team* team, const HeadShape* shape, const AttentionParams* params,
+                      const AttentionBatch* batch, int32_t rows, const float* q, const float* k,
+                      const float* v, void* k_pool, void* v_pool, float* out) {
+  const size_t q_size = size_t(shape->heads) * shape->head_dim;
+  const size_t kv_size = size_t(shape->kv_heads) * shape->head_dim;
+  WorkCounter stores, items;
+  team->run([&](int) {
+    AttentionScratch scratch;
+    stores.drain(rows, 1, [&](int row) {
+      store_kv_row(*shape, k_pool, v_pool, batch->slot_mapping[row], k + row * kv_size, v + row * kv_size);
+    });
+    team->barrier();
+    items.drain(rows * shape->kv_heads, 1, [&](int item) {
+      const int row = item / shape->kv_heads;
+      attend_row(*shape, *params, *batch, row, item % shape->kv_heads, q + row * q_size, k_pool, v_pool,
+                 scratch, out + row * q_size);
+    });
+  });
+}
+
+}  // extern "C"

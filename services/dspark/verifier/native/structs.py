@@ -1,0 +1,101 @@
+"""ctypes mirrors of the structs in linear.h, rows.h, attention.h and decoder.h, field for field."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_float, c_int32, c_int64, c_void_p
+
+MAX_ROPES = 4
+
+
+class PackedLinearStruct(ctypes.Structure):
+    _fields_ = (
+        ("weight", c_void_p),
+        ("bias", c_void_p),
+        ("n", c_int32),
+        ("k", c_int32),
+        ("is_bf16", c_int32),
+        ("reserved", c_int32),
+    )
+
+
+class NormStruct(ctypes.Structure):
+    _fields_ = (("weight", c_void_p), ("eps", c_float), ("reserved", c_int32))
+
+
+class AttentionBatchStruct(ctypes.Structure):
+    _fields_ = (
+        ("slot_mapping", c_void_p),
+        ("prefix_slots", c_void_p),
+        ("prefix_starts", c_void_p),
+        ("prefix_lens", c_void_p),
+        ("tail_slots", c_void_p),
+        ("tail_starts", c_void_p),
+        ("tail_lens", c_void_p),
+    )
+
+
+class HeadShapeStruct(ctypes.Structure):
+    _fields_ = (
+        ("heads", c_int32),
+        ("kv_heads", c_int32),
+        ("head_dim", c_int32),
+        ("kv_is_bf16", c_int32),
+    )
+
+
+class AttentionParamsStruct(ctypes.Structure):
+    _fields_ = (
+        ("scaling", c_float),
+        ("soft_cap", c_float),
+        ("window", c_int32),
+        ("reserved", c_int32),
+    )
+
+
+class DecoderLayerStruct(ctypes.Structure):
+    _fields_ = (
+        ("qkv", PackedLinearStruct),
+        ("output", PackedLinearStruct),
+        ("gate_up", PackedLinearStruct),
+        ("down", PackedLinearStruct),
+        ("input_norm", NormStruct),
+        ("attention_out_norm", NormStruct),
+        ("mlp_norm", NormStruct),
+        ("mlp_out_norm", NormStruct),
+        ("q_norm", NormStruct),
+        ("k_norm", NormStruct),
+        ("attention", AttentionParamsStruct),
+        ("rope", c_int32),
+        ("reserved", c_int32),
+    )
+
+
+class DecoderStruct(ctypes.Structure):
+    _fields_ = (
+        ("layers", c_void_p),
+        ("num_layers", c_int32),
+        ("hidden_size", c_int32),
+        ("intermediate_size", c_int32),
+        ("activation", c_int32),
+        ("shape", HeadShapeStruct),
+        ("final_norm", NormStruct),
+        ("head", PackedLinearStruct),
+        ("logit_cap", c_float),
+        ("rotary_dim", c_int32),
+        ("kv_pool", c_void_p),
+        ("kv_plane_bytes", c_int64),
+    )
+
+
+class DecoderPassStruct(ctypes.Structure):
+    _fields_ = (
+        ("rows", c_int32),
+        ("num_logits", c_int32),
+        ("embeddings", c_void_p),
+        ("batch", AttentionBatchStruct),
+        ("cos", c_void_p * MAX_ROPES),
+        ("sin", c_void_p * MAX_ROPES),
+        ("logits_rows", c_void_p),
+        ("logits", c_void_p),
+    )
