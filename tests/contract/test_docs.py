@@ -47,3 +47,16 @@ def test_the_architecture_names_every_package() -> None:
         if portion in path.parents and path.parent != portion
     }
     assert not sorted(package for package in packages if f"{package}/" not in ARCHITECTURE)
+
+
+def test_the_listed_modules_exist() -> None:
+    missing = []
+    folder = ROOT
+    for line in ARCHITECTURE.partition("## Modules")[2].splitlines():
+        if match := re.match(r"`((?:shared|services)/[\w/]+)/`", line):
+            folder = ROOT / match[1]
+        elif match := re.match(r"\| `([\w.]+)` \|", line):
+            name = match[1] if "." in match[1] else f"{match[1]}.py"
+            if not (folder / name).is_file():
+                missing.append(f"{folder.relative_to(ROOT)}/{name}")
+    assert not missing
