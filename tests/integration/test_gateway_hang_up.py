@@ -132,6 +132,6 @@ async def test_the_request_timeout_cancels_the_scheduler_call(tmp_path: Path) ->
     async with gateway_stack(tmp_path, request_timeout_s=0.2) as stack:
         stack.scheduler.script = QUEUED
         response = await stack.complete()
-        assert response.status_code == 503
-        assert "DEADLINE_EXCEEDED" in response.json()["error"]["message"]
+        assert response.status_code == 504
+        assert response.json()["error"]["code"] == "deadline_exceeded"
         assert await stack.scheduler.wait_cancelled(1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -70,6 +71,7 @@ def _post(app: FastAPI, path: str, endpoint: Endpoint, body: type[BaseModel]) ->
     )
 
 
+@functools.cache
 def _inline_schema(body: type[BaseModel]) -> dict[str, Any]:
     """The JSON schema with its definitions put in place, because OpenAPI keeps them elsewhere."""
     schema = body.model_json_schema()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
+import grpc
 from grpc import aio
 
 from dspark import rpc
-from dspark.errors import BackendUnavailable
+from dspark.errors import BackendUnavailable, DeadlineExceeded
 from dspark.gateway.token_stream import (
     GenerationRequest,
     SchedulerInfo,
@@ -36,7 +37,7 @@ class SchedulerClient:
 
     def __init__(self, target: str) -> None:
         self._channel = rpc.channel(target)
-        self._stub = pb_grpc.SchedulerServiceStub(self._channel)  # type: ignore[no-untyped-call]
+        self._stub = pb_grpc.SchedulerServiceStub(self._channel)
 
     async def close(self) -> None:
         await self._channel.close(None)
@@ -72,6 +73,8 @@ class SchedulerClient:
                     return
             raise BackendUnavailable(SERVICE, "the stream ended before the request was complete")
         except aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise DeadlineExceeded(f"the request did not end in {timeout_s:g} s") from error
             raise rpc.from_rpc_error(error, SERVICE) from error
         finally:
             call.cancel()

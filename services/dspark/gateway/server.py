@@ -54,7 +54,7 @@ class GatewayServer:
         """Raises AddressError when an address is taken."""
         self._socket = _listen(self._config.http)
         self._grpc = rpc.Server([SERVICE_NAME])
-        pb_grpc.add_InferenceServiceServicer_to_server(  # type: ignore[no-untyped-call]
+        pb_grpc.add_InferenceServiceServicer_to_server(
             InferenceServicer(self.gateway), self._grpc.grpc
         )
         try:
