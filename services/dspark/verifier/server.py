@@ -45,7 +45,7 @@ async def serving(
     thread = EngineThread()
     servicer = VerifierServicer(thread)
     server = rpc.Server([SERVICE_NAME])
-    pb_grpc.add_VerifierServiceServicer_to_server(servicer, server.grpc)  # type: ignore[no-untyped-call]
+    pb_grpc.add_VerifierServiceServicer_to_server(servicer, server.grpc)
     port = await server.start(config.listen)
     try:
         engine, info = await _load(config, load, thread, _recording(servicer, progress))

@@ -37,9 +37,7 @@ def assert_right(request: Client) -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.3])
 @pytest.mark.parametrize("drafter", NAMES)
-def test_every_drafter_gives_the_tokens_of_plain_decoding(
-    drafter: str, temperature: float
-) -> None:
+def test_every_drafter_gives_the_tokens_of_plain_decoding(drafter: str, temperature: float) -> None:
     driver = Driver(fake_engine()[0])
     sampling = SamplingParams(temperature=temperature, seed=7, max_tokens=40, ignore_eos=True)
     request = client("a", prompt_of(1, 9), sampling, drafter)
