@@ -40,6 +40,8 @@ class ResponseStyle(Protocol):
 
 
 class CompletionStyle:
+    """/v1/completions: plain text."""
+
     id_prefix = "cmpl-"
     object_name = "text_completion"
     chunk_object_name = "text_completion"
@@ -55,6 +57,8 @@ class CompletionStyle:
 
 
 class ChatStyle:
+    """/v1/chat/completions: messages of the assistant."""
+
     id_prefix = "chatcmpl-"
     object_name = "chat.completion"
     chunk_object_name = "chat.completion.chunk"
