@@ -47,9 +47,7 @@ def keep_top_p(logits: Logits, ids: Ids | None, temperature: float, top_p: float
 
 
 def keep_min_p(logits: Logits, ids: Ids | None, temperature: float, min_p: float) -> Ids:
-    """Those of ``ids`` (None means all) at least ``min_p`` times as likely as the most likely
-    token.
-    """
+    """Those of ``ids`` (None means all) at least ``min_p`` times as likely as the likeliest."""
     threshold = np.float32(float(logits.max()) + temperature * math.log(min_p))
     if ids is None:
         return np.flatnonzero(logits >= threshold)
@@ -64,8 +62,7 @@ def _weights(logits: Logits, temperature: float) -> Logits:
 
 
 def _descending_ids(logits: Logits, weights: Logits, wanted: float) -> Ids:
-    """Ids of a leading part of the vocabulary, most likely first, whose weight reaches ``wanted``.
-    """
+    """Ids of the most likely part of the vocabulary, descending, that weighs ``wanted`` or more."""
     for width in _NUCLEUS_WIDTHS:
         ids = np.flatnonzero(weights >= np.float32(math.exp(-width)))
         if float(weights[ids].sum(dtype=np.float64)) > wanted or width == math.inf:

@@ -20,8 +20,7 @@ from dspark.verifier.sampling.sampler import BadLogits, Sampler
 
 @dataclass(frozen=True, slots=True)
 class StopRules:
-    """What ends a sequence. ``num_remaining`` is how many tokens it may still commit, at least 1.
-    """
+    """What ends a sequence; ``num_remaining`` tokens, at least 1, may still be committed."""
 
     stop_token_ids: frozenset[int]
     num_remaining: int
