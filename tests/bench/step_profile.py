@@ -9,6 +9,7 @@ as many sequences. Contexts hold zeros; only the time is of interest.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import statistics
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dspark.config import add_arguments, from_namespace
 from dspark.verifier.config import VerifierConfig
 from dspark.verifier.forward_batch import ForwardBatch
 from dspark.verifier.interfaces import ModelRunner
@@ -91,25 +93,20 @@ def numbers(text: str) -> list[int]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="time the verifier's forward pass by rows")
-    parser.add_argument("--model", required=True, help="model directory")
     parser.add_argument("--rows", type=numbers, default=[1, 2, 4, 8, 12, 16, 24, 32, 48, 64])
     parser.add_argument("--contexts", type=numbers, default=[128, 1024])
     parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--exactness", default=VerifierConfig.exactness)
-    parser.add_argument("--threads", type=int, default=VerifierConfig.threads)
     parser.add_argument("--json", type=Path, help="write the times here")
+    add_arguments(parser.add_argument_group("verifier"), VerifierConfig)
     return parser.parse_args()
 
 
 def main() -> None:
     options = arguments()
+    config = from_namespace(VerifierConfig, options)
     needed = max(options.rows) * (max(options.contexts) + BLOCK_SIZE + max(options.rows))
-    config = VerifierConfig(
-        model=options.model,
-        block_size=BLOCK_SIZE,
-        kv_tokens=max(VerifierConfig.kv_tokens, needed),
-        exactness=options.exactness,
-        threads=options.threads,
+    config = dataclasses.replace(
+        config, block_size=BLOCK_SIZE, kv_tokens=max(config.kv_tokens, needed)
     )
     loaded = load_model(config, lambda line: print(line, file=sys.stderr))
     print(f"{loaded.kernel_class} {loaded.dtype} {loaded.device} {loaded.exactness}")
