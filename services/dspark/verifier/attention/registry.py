@@ -29,6 +29,8 @@ def _flash_attn(num_threads: int) -> AttentionBackend:
     return FlashAttention()
 
 
+_FLASH_BLOCK = 256
+
 BACKENDS: dict[str, Callable[[int], AttentionBackend]] = {
     "torch": _torch,
     "native": _native,
@@ -36,16 +38,27 @@ BACKENDS: dict[str, Callable[[int], AttentionBackend]] = {
 }
 
 
-def choose_backend(wanted: str, device: torch.device, *, native: bool) -> str:
+def choose_backend(wanted: str, device: torch.device, *, native: bool, block_size: int) -> str:
     """The backend that ``wanted`` (a name or "auto") means; ``native``: the CPU kernels are used.
 
-    Raises ValueError for an unknown name.
+    Raises ValueError for an unknown name, and for one that does not work here.
     """
-    if wanted != "auto":
-        if wanted not in BACKENDS:
-            raise ValueError(f"--attention must be auto or one of {', '.join(sorted(BACKENDS))}")
-        return wanted
-    if native:
-        return "native"
-    # The paged kernels come with flash-attn alone.
-    return "flash_attn" if device.type == "cuda" and find_spec("flash_attn") else "torch"
+    if wanted not in ("auto", *BACKENDS):
+        raise ValueError(f"--attention must be auto or one of {', '.join(sorted(BACKENDS))}")
+    problem = _flash_attn_problem(device, block_size)
+    if wanted == "auto":
+        return "native" if native else "torch" if problem else "flash_attn"
+    if wanted == "native" and not native:
+        raise ValueError("--attention native needs the native kernels")
+    if wanted == "flash_attn" and problem:
+        raise ValueError(f"--attention flash_attn needs {problem}")
+    return wanted
+
+
+def _flash_attn_problem(device: torch.device, block_size: int) -> str:
+    """What flash-attn's paged kernels lack here; empty if nothing."""
+    if device.type != "cuda":
+        return "a CUDA device"
+    if not find_spec("flash_attn"):
+        return "the flash-attn package"
+    return f"--block-size in multiples of {_FLASH_BLOCK}" if block_size % _FLASH_BLOCK else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from dspark.verifier.attention.registry import BACKENDS, choose_backend
+from dspark.verifier.attention.registry import BACKENDS
 from dspark.verifier.interfaces import ModelRefused, Progress
 from dspark.verifier.model.checkpoint import Checkpoint
 from dspark.verifier.model.decoder_parts import UnfitStructure, decoder_parts
@@ -37,16 +37,15 @@ class Assembled:
 def assemble(
     checkpoint: Checkpoint,
     device: torch.device,
-    attention: str,
+    backend: str,
     team: Team | None,
     num_threads: int,
     progress: Progress,
 ) -> Assembled:
-    """The fastest way that fits the model and the host. Raises ModelRefused.
+    """The fastest way that fits the model, with an attention backend by name. Raises ModelRefused.
 
     The checkpoint's model is taken apart: its weights are freed as they are packed.
     """
-    backend = _backend_name(attention, device, team)
     progress("checking against the model's own forward pass")
     first_layers = FirstLayers(checkpoint.model)
     reference = first_layers.logits()
@@ -66,18 +65,6 @@ def assemble(
     if team is not None:
         return _stock_native(checkpoint, backend, team, num_threads)
     return _stock_torch(checkpoint, backend, device, num_threads)
-
-
-def _backend_name(attention: str, device: torch.device, team: Team | None) -> str:
-    try:
-        name = choose_backend(attention, device, native=team is not None)
-    except ValueError as error:
-        raise ModelRefused(str(error)) from error
-    if name == "native" and team is None:
-        raise ModelRefused("--attention native needs the native kernels")
-    if name == "flash_attn" and device.type != "cuda":
-        raise ModelRefused("--attention flash_attn needs a CUDA device")
-    return name
 
 
 def _native_decoder(

@@ -38,7 +38,7 @@ def load_checkpoint(name: str, dtype: str, progress: Progress) -> Checkpoint:
     if dtype not in ("auto", *_DTYPES):
         raise ModelRefused(f"--dtype must be auto or one of {', '.join(_DTYPES)}")
     progress("loading weights")
-    disable_progress_bar()
+    disable_progress_bar()  # type: ignore[no-untyped-call]
     path = Path(name).expanduser()
     try:
         if path.is_file() and path.suffix == ".gguf":

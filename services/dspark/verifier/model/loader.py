@@ -7,8 +7,9 @@ import os
 
 import torch
 
+from dspark.verifier.attention.registry import choose_backend
 from dspark.verifier.config import VerifierConfig
-from dspark.verifier.interfaces import LoadedModel, Progress
+from dspark.verifier.interfaces import LoadedModel, ModelRefused, Progress
 from dspark.verifier.kv.kv_cache import KvCache
 from dspark.verifier.model.assembly import Assembled, assemble
 from dspark.verifier.model.checkpoint import Checkpoint, load_checkpoint
@@ -19,6 +20,7 @@ from dspark.verifier.model.reference import head_dim_of
 from dspark.verifier.model.refusals import check_supported
 from dspark.verifier.model.self_test import RowInvarianceTest
 from dspark.verifier.model.target_model import Runner
+from dspark.verifier.native.library import Team
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +38,12 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
     check_supported(checkpoint.model)
     num_threads = _num_threads(config, checkpoint)
     team = native_team(config.kernels, device, num_threads)
+    backend = _backend(config, device, team)
     # Two pools of threads would fight for the cores.
     torch.set_num_threads(1 if team is not None else num_threads)
     kv_cache = _kv_cache(config, checkpoint, device)
     digest = model_digest(checkpoint.files, str(checkpoint.dtype))
-    assembled = assemble(checkpoint, device, config.attention, team, num_threads, progress)
+    assembled = assemble(checkpoint, device, backend, team, num_threads, progress)
     runner = Runner(
         model=assembled.model,
         kv_cache=kv_cache,
@@ -64,6 +67,15 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
         max_step_rows=max_step_rows,
         verify_costs=costs,
     )
+
+
+def _backend(config: VerifierConfig, device: torch.device, team: Team | None) -> str:
+    try:
+        return choose_backend(
+            config.attention, device, native=team is not None, block_size=config.block_size
+        )
+    except ValueError as error:
+        raise ModelRefused(str(error)) from error
 
 
 def _num_threads(config: VerifierConfig, checkpoint: Checkpoint) -> int:

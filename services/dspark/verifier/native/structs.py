@@ -9,6 +9,8 @@ MAX_ROPES = 4
 
 
 class PackedLinearStruct(ctypes.Structure):
+    """A packed weight [n, k] and its padded bias."""
+
     _fields_ = (
         ("weight", c_void_p),
         ("bias", c_void_p),
@@ -20,10 +22,14 @@ class PackedLinearStruct(ctypes.Structure):
 
 
 class NormStruct(ctypes.Structure):
+    """An RMS norm; a null weight means none."""
+
     _fields_ = (("weight", c_void_p), ("eps", c_float), ("reserved", c_int32))
 
 
 class AttentionBatchStruct(ctypes.Structure):
+    """The index arrays of a pass."""
+
     _fields_ = (
         ("slot_mapping", c_void_p),
         ("prefix_slots", c_void_p),
@@ -36,6 +42,8 @@ class AttentionBatchStruct(ctypes.Structure):
 
 
 class HeadShapeStruct(ctypes.Structure):
+    """Numbers and size of heads, and the dtype of the KV pool."""
+
     _fields_ = (
         ("heads", c_int32),
         ("kv_heads", c_int32),
@@ -45,6 +53,8 @@ class HeadShapeStruct(ctypes.Structure):
 
 
 class AttentionParamsStruct(ctypes.Structure):
+    """A layer's scaling, soft cap (0: none) and sliding window (0: none)."""
+
     _fields_ = (
         ("scaling", c_float),
         ("soft_cap", c_float),
@@ -54,6 +64,8 @@ class AttentionParamsStruct(ctypes.Structure):
 
 
 class DecoderLayerStruct(ctypes.Structure):
+    """One decoder layer."""
+
     _fields_ = (
         ("qkv", PackedLinearStruct),
         ("output", PackedLinearStruct),
@@ -72,6 +84,8 @@ class DecoderLayerStruct(ctypes.Structure):
 
 
 class DecoderStruct(ctypes.Structure):
+    """A whole decoder and the KV pool that it runs over."""
+
     _fields_ = (
         ("layers", c_void_p),
         ("num_layers", c_int32),
@@ -89,6 +103,8 @@ class DecoderStruct(ctypes.Structure):
 
 
 class DecoderPassStruct(ctypes.Structure):
+    """The rows of one pass."""
+
     _fields_ = (
         ("rows", c_int32),
         ("num_logits", c_int32),
