@@ -117,8 +117,7 @@ class FakeVerifier:
 
     @property
     def num_free_blocks(self) -> int:
-        used = (self._blocks(len(s.token_ids)) for s in self.sequences.values() if s.num_computed)
-        return self.num_blocks - sum(used)
+        return self.num_blocks - sum(self._blocks(s.num_computed) for s in self.sequences.values())
 
     def restart(self) -> None:
         """Lose everything, as a new process would."""
@@ -214,19 +213,22 @@ class FakeVerifier:
             return WorkResult(work.request_id, work.epoch, WorkStatus.STALE)
         pending = len(sequence.token_ids) - sequence.num_computed
         rows = min(pending, work.max_pending_rows)
-        if not self._has_room(sequence, sequence.num_computed + rows):
+        if sequence.num_computed + rows > self._room(sequence):
             return WorkResult(work.request_id, work.epoch, WorkStatus.NO_BLOCKS)
         sequence.num_computed += rows
         if rows < pending:
             return WorkResult(work.request_id, work.epoch, WorkStatus.DONE, sequence.num_computed)
         return self._walk(work, sequence, top_k)
 
-    def _has_room(self, sequence: _Sequence, num_tokens: int) -> bool:
-        own = self._blocks(len(sequence.token_ids)) if sequence.num_computed else 0
-        return self._blocks(num_tokens) <= self.num_free_blocks + own
+    def _room(self, sequence: _Sequence) -> int:
+        """Tokens whose KV the sequence could have at most."""
+        own = self._blocks(sequence.num_computed)
+        return (self.num_free_blocks + own) * self.block_size
 
     def _walk(self, work: SequenceWork, sequence: _Sequence, top_k: int) -> WorkResult:
         work.tree.validate(self.model.vocab_size)
+        # Candidates take only what is left: the accepted ones must find room.
+        max_accepted = self._room(sequence) - work.base_len
         anchor = sequence.token_ids[-1]
         committed: list[int] = []
         accepted: list[int] = []
@@ -241,7 +243,8 @@ class FakeVerifier:
                 token_id, num_generated, len(sequence.token_ids), sequence.sampling
             )
             # The token that ends a sequence is the bonus token, also where a node carries it.
-            entry = None if reason is not None else work.tree.children[entry].get(token_id)
+            ended = reason is not None or len(accepted) >= max_accepted
+            entry = None if ended else work.tree.children[entry].get(token_id)
             if entry is not None:
                 accepted.append(entry)
         sequence.num_computed = work.base_len + len(accepted)

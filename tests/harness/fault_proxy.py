@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ class FaultKind(Enum):
     REFUSE = "it fails at once with UNAVAILABLE"
     CUT = "it is served; then the caller sees UNAVAILABLE"
     DUPLICATE = "it is served twice; the caller gets the second reply"
-    REORDER = "it is held until the next call of the method was served"
+    REORDER = "it arrives after the next call of the method was served, its caller long gone"
     CANCEL = "the proxy cancels it on its way"
 
 
@@ -52,7 +53,10 @@ class FaultProxy:
     target: str = ""
 
     def __post_init__(self) -> None:
+        # Calls that arrive late, and how many of them did.
+        self._late: set[asyncio.Task[None]] = set()
         self._served: dict[str, asyncio.Event] = {}
+        self.num_late = 0
 
     async def start(self, address: str = "127.0.0.1:0") -> FaultProxy:
         self._channel = rpc.channel(self.upstream)
@@ -64,6 +68,8 @@ class FaultProxy:
         return self
 
     async def stop(self) -> None:
+        for task in self._late:
+            task.cancel()
         await self._server.stop(0)
         await self._channel.close()
 
@@ -80,7 +86,7 @@ class FaultProxy:
         fault = self._next_fault(method)
         self.calls.append((method.rsplit("/", 1)[-1], fault.kind))
         sent = [message async for message in requests]
-        await self._before(fault, method, context)
+        await self._before(fault, method, sent, context)
         try:
             if fault.kind is FaultKind.DUPLICATE:
                 _ = [message async for message in self._forward(method, sent)]
@@ -98,7 +104,11 @@ class FaultProxy:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "scripted cut")
 
     async def _before(
-        self, fault: Fault, method: str, context: aio.ServicerContext[Any, Any]
+        self,
+        fault: Fault,
+        method: str,
+        sent: list[bytes],
+        context: aio.ServicerContext[Any, Any],
     ) -> None:
         if fault.kind is FaultKind.DELAY:
             await asyncio.sleep(fault.seconds)
@@ -107,7 +117,14 @@ class FaultProxy:
         elif fault.kind is FaultKind.REFUSE:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "scripted refusal")
         elif fault.kind is FaultKind.REORDER:
-            await self._served.setdefault(method, asyncio.Event()).wait()
+            self._late.add(asyncio.create_task(self._deliver_late(method, sent)))
+            await asyncio.Event().wait()
+
+    async def _deliver_late(self, method: str, sent: list[bytes]) -> None:
+        await self._served.setdefault(method, asyncio.Event()).wait()
+        with contextlib.suppress(aio.AioRpcError):
+            _ = [message async for message in self._forward(method, sent)]
+        self.num_late += 1
 
     def _forward(self, method: str, sent: list[bytes]) -> AsyncIterator[bytes]:
         call = self._channel.stream_stream(method)(iter(sent))
@@ -132,9 +149,10 @@ class _Handler(grpc.GenericRpcHandler):
     ) -> grpc.RpcMethodHandler[bytes, bytes] | None:
         method = handler_call_details.method
 
-        def behaviour(
+        async def behaviour(
             requests: AsyncIterator[bytes], context: aio.ServicerContext[Any, Any]
         ) -> AsyncIterator[bytes]:
-            return self._proxy.serve(method, requests, context)
+            async for message in self._proxy.serve(method, requests, context):
+                yield message
 
         return grpc.stream_stream_rpc_method_handler(behaviour)

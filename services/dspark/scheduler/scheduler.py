@@ -33,7 +33,9 @@ log = logging.getLogger(__name__)
 # than before.
 _EPOCH_ZERO_S = 1_750_000_000
 _EPOCHS_PER_S = 16
-DRAIN_POLL_S = 0.05
+DRAIN_POLL_S = 0.02
+# Time for a last step that frees on the verifier what has been ended here.
+RELEASE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ class Scheduler:
             await asyncio.sleep(DRAIN_POLL_S)
         self._live.fail_all(Draining("this scheduler is shutting down"))
         self._wake()
+        give_up_at = max(give_up_at, time.monotonic() + RELEASE_S)
         while not self._progress.is_idle and time.monotonic() < give_up_at:
             await asyncio.sleep(DRAIN_POLL_S)
 

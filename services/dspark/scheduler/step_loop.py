@@ -23,8 +23,8 @@ from dspark.token_tree import TokenTree
 log = logging.getLogger(__name__)
 
 FIRST_OVERHEAD_MS = 2.0
-# A step that the verifier refuses is planned anew this often before its requests fail.
-MAX_REFUSALS = 3
+# After this many refused steps in a row each request is tried alone, to find the one at fault.
+MAX_REFUSALS = 2
 IDLE_PAUSE_S = 0.05
 
 
@@ -86,12 +86,16 @@ class StepLoop:
             except VerifierLost:
                 raise
             except Exception as error:
-                self._refused(error)
+                await self._refused(error)
 
     async def step(self) -> None:
         clock = _Clock(time.perf_counter())
         batch = self._batcher.schedule(self._live, self.num_free_blocks)
         drafts = await self._drafting.draft(batch, self._overhead_ms.value)
+        await self._compute(batch, drafts, clock)
+
+    async def _compute(self, batch: Batch, drafts: Drafts, clock: _Clock) -> None:
+        """Verify a batch with its drafts, and apply what comes back."""
         clock.drafted = time.perf_counter()
         planned = self._plan(batch, drafts)
         self._drafting.observe(self._live.running)
@@ -152,17 +156,34 @@ class StepLoop:
             request.timings.append(timing)
         applied.tell()
 
-    def _refused(self, error: Exception) -> None:
-        """Start all running requests anew from their committed tokens; give up after some times."""
-        self._num_refusals += 1
+    async def _refused(self, error: Exception) -> None:
+        """Start all running requests anew from their committed tokens, if need be one by one."""
         log.error("step %d failed", self._step_id, exc_info=error)
+        suspects = list(self._live.running)
+        for request in suspects:
+            self._live.requeue(request)
+        self._num_refusals += 1
         if self._num_refusals >= MAX_REFUSALS:
             self._num_refusals = 0
-            known = error if isinstance(error, DSparkError) else None
-            for request in list(self._live.running):
-                self._live.fail(request, known or InternalError("internal error; see the log"))
-        for request in list(self._live.running):
-            self._live.requeue(request)
+            for request in suspects:
+                await self._try_alone(request)
+
+    async def _try_alone(self, request: Request) -> None:
+        """One step of this request only; it ends if the verifier refuses that as well."""
+        if request.is_finished:
+            return
+        self._live.admit(request)
+        rows = min(request.num_pending_tokens, self._batcher.max_rows)
+        batch = Batch((ScheduledRows(request, rows, is_admission=True),), max_nodes=0)
+        try:
+            await self._compute(batch, {}, _Clock(time.perf_counter()))
+        except VerifierLost:
+            raise
+        except Exception as error:
+            log.error("request %s fails alone", request.request_id, exc_info=error)
+            known = error if isinstance(error, DSparkError) else InternalError("internal error")
+            if not request.is_finished:
+                self._live.fail(request, known)
 
 
 def _admission(request: Request) -> SequenceAdmission:
