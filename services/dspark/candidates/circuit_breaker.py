@@ -9,8 +9,8 @@ from collections.abc import Callable
 class CircuitBreaker:
     """Closed (calls allowed) until ``max_failures`` in a row, then open for a while.
 
-    The while doubles each time. When it is over, one trial is allowed (half-open): its success closes the breaker, its
-    failure opens it again.
+    When the while is over, one trial is allowed (half-open): its success closes the breaker, its
+    failure opens it again for twice as long.
     """
 
     def __init__(

@@ -35,18 +35,11 @@ class DraftRound:
 
     async def run(self) -> list[TokenTree]:
         """One tree for each request, in order; ``costs_ns`` then has the time of each source."""
-        waiting = []
+        waiting: list[asyncio.Future[None]] = []
         for source, runner in enumerate(self._runners):
             asked = self._asked(runner.name)
-            if not asked or not runner.may_propose():
-                continue
-            started = time.perf_counter_ns()
-            answer = runner.propose([self._requests[index] for index in asked], self._deadline)
-            if isinstance(answer, Awaitable):
-                waiting.append(asyncio.ensure_future(self._receive(source, asked, answer, started)))
-                continue
-            self._add(source, asked, answer)
-            self.costs_ns[runner.name] = time.perf_counter_ns() - started
+            if asked and time.monotonic() < self._deadline and runner.may_propose():
+                waiting += self._ask(source, asked)
         if waiting:
             await self._wait(waiting)
         return [
@@ -64,23 +57,26 @@ class DraftRound:
             if request.max_nodes and request.max_depth and (not wanted or name in wanted)
         ]
 
-    def _add(self, source: int, asked: list[int], trees: Trees | None) -> None:
+    def _ask(self, source: int, asked: list[int]) -> list[asyncio.Future[None]]:
+        """Ask one source. What it gives at once is added, what it promises is returned."""
         runner = self._runners[source]
-        trees = None if trees is None else runner.accept(trees, len(asked), self._deadline)
-        if trees is None:
-            return
+        requests = [self._requests[index] for index in asked]
+        started = time.perf_counter_ns()
         try:
-            for index, tree in zip(asked, trees, strict=True):
-                self._merged[index].add(source, tree)
+            answer = runner.source.propose(requests, self._deadline)
         except Exception as error:
-            runner.failed("garbage", error)
+            runner.failed("raised", error)
+            return []
+        if isinstance(answer, Awaitable):
+            return [asyncio.ensure_future(self._receive(source, asked, answer, started))]
+        self._add(source, asked, answer, started)
+        return []
 
     async def _receive(
         self, source: int, asked: list[int], answer: Awaitable[Trees], started: int
     ) -> None:
         """Wait for one source; the round may be over, and this cancelled, before it answers."""
         runner = self._runners[source]
-        trees: Trees | None = None
         try:
             trees = await answer
         except asyncio.CancelledError:
@@ -89,9 +85,21 @@ class DraftRound:
             raise
         except Exception as error:
             runner.failed("raised", error)
-        finally:
-            self.costs_ns[runner.name] = time.perf_counter_ns() - started
-        self._add(source, asked, trees)
+        else:
+            self._add(source, asked, trees, started)
+
+    def _add(self, source: int, asked: list[int], trees: Trees, started: int) -> None:
+        runner = self._runners[source]
+        cost_ns = self.costs_ns[runner.name] = time.perf_counter_ns() - started
+        try:
+            if len(trees) != len(asked):
+                raise ValueError(f"{len(trees)} trees for {len(asked)} requests")
+            for index, tree in zip(asked, trees, strict=True):
+                self._merged[index].add(source, tree)
+        except Exception as error:
+            runner.failed("garbage", error)
+        else:
+            runner.delivered(cost_ns)
 
     async def _wait(self, waiting: Sequence[asyncio.Future[None]]) -> None:
         try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dspark.candidates.best_first import grow
 from dspark.token_tree import TokenTree
 
-# A merged score stays below 1: no agreement between sources is certain to be right.
+# A merged score stays off 0 and 1: a proposed node may be right, and no agreement makes it certain.
+MIN_SCORE = 1e-6
 MAX_SCORE = 0.98
 
 
@@ -65,6 +66,6 @@ class MergedTrees:
 
 def _expand(prefix: _Prefix, depth: int) -> list[tuple[int, float, _Prefix]]:
     return [
-        (token_id, min(1.0 - child.miss, MAX_SCORE), child)
+        (token_id, min(max(1.0 - child.miss, MIN_SCORE), MAX_SCORE), child)
         for token_id, child in prefix.children.items()
     ]

@@ -30,8 +30,10 @@ class Proposer:
     """
 
     def __init__(self, sources: Sequence[CandidateSource], config: CandidatesConfig) -> None:
-        self.runners = [SourceRunner(source, _breaker(config)) for source in sources]
         self._deadline_s = config.propose_deadline_ms / 1000
+        self.runners = [
+            SourceRunner(source, _breaker(config), self._deadline_s) for source in sources
+        ]
         self._max_tree_nodes = config.max_tree_nodes
         self._vocabulary = Vocabulary(config.vocab_size)
         self.sequences = SequenceTable(

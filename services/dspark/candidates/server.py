@@ -24,7 +24,7 @@ class CandidatesServer:
         self._config = config
         self._server = Server([SERVICE_NAME])
         self._reclaimer: asyncio.Task[None] | None = None
-        pb_grpc.add_CandidatesServiceServicer_to_server(  # type: ignore[no-untyped-call]
+        pb_grpc.add_CandidatesServiceServicer_to_server(
             CandidatesServicer(proposer), self._server.grpc
         )
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 
 from dspark.candidates.circuit_breaker import CircuitBreaker
-from dspark.candidates.sources.interface import CandidateSource, DraftRequest, Trees
+from dspark.candidates.sources.interface import CandidateSource
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +24,9 @@ class SourceRunner:
     tried again later.
     """
 
-    def __init__(self, source: CandidateSource, breaker: CircuitBreaker) -> None:
+    def __init__(self, source: CandidateSource, breaker: CircuitBreaker, max_cost_s: float) -> None:
         self.source = source
+        self._max_cost_ns = int(max_cost_s * 1e9)
         self.failures: Counter[str] = Counter()
         self._breaker = breaker
         self._next_log = 0.0
@@ -41,26 +42,12 @@ class SourceRunner:
     def may_propose(self) -> bool:
         return self._breaker.allows()
 
-    def propose(
-        self, requests: Sequence[DraftRequest], deadline: float
-    ) -> Trees | Awaitable[Trees] | None:
-        """The source's trees, a promise of them, or None when it raised."""
-        try:
-            return self.source.propose(requests, deadline)
-        except Exception as error:
-            self.failed("raised", error)
-            return None
-
-    def accept(self, trees: Trees, num_requests: int, deadline: float) -> Trees | None:
-        """The trees if there is one a request. Late ones are used too, but count as a failure."""
-        if len(trees) != num_requests:
-            self.failed("garbage")
-            return None
-        if time.monotonic() > deadline:
+    def delivered(self, cost_ns: int) -> None:
+        """It gave sound trees. If they took too long that is a failure all the same."""
+        if cost_ns > self._max_cost_ns:
             self.failed("late")
         else:
             self._breaker.succeeded()
-        return trees
 
     def tell(self, method: Callable[..., None], *arguments: object) -> None:
         """Call one of the source's methods that return nothing."""

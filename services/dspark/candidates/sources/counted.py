@@ -21,7 +21,7 @@ _ENTRY = struct.Struct("<HB")
 
 
 def count_one(counted: Counted, token_ids: tuple[int, ...]) -> None:
-    """Count the continuation once more; if there is no room the rarest goes, the oldest of several."""
+    """Count the continuation once more. When full, the rarest goes, the oldest of those."""
     count = 1
     for index, (known, times) in enumerate(counted):
         if known == token_ids:

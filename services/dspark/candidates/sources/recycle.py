@@ -32,6 +32,8 @@ class SuccessorTable:
 
     def observe(self, row_token_ids: Sequence[int], top_token_ids: Sequence[int]) -> None:
         """Overwrite the rows' successors; a row observed twice keeps the later ones."""
+        if not row_token_ids:
+            return
         rows = np.asarray(row_token_ids, dtype=np.int64)
         tops = np.asarray(top_token_ids, dtype=np.int64).reshape(len(rows), -1)
         sound = (
