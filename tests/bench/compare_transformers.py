@@ -25,7 +25,8 @@ def generate_with_transformers(model_dir: str, prompts: list[str], max_tokens: i
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model_dir)
-    model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.bfloat16).eval()
+    model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.bfloat16)
+    model.train(False)
     batches = [
         tokenizer(prompt, return_tensors="pt", add_special_tokens=False) for prompt in prompts
     ]

@@ -53,7 +53,7 @@ def decode_batch(rows: int, context: int) -> ForwardBatch:
     sequences = np.arange(rows, dtype=np.int32)
     block_tables = sequences[:, None] * blocks + np.arange(blocks, dtype=np.int32)
     first_slots = sequences * blocks * BLOCK_SIZE
-    slots = first_slots[:, None] + np.arange(context, dtype=np.int32)
+    slots = (first_slots[:, None] + np.arange(context)).astype(np.int32)
     return ForwardBatch(
         token_ids=np.ones(rows, dtype=np.int64),
         positions=np.full(rows, context - 1, dtype=np.int64),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 import pytest
@@ -39,12 +40,12 @@ class FailingServicer(pb_grpc.InferenceServiceServicer):
         self.error: Exception = RuntimeError("unset")
 
     async def ListModels(
-        self, request: pb.ListModelsRequest, context: aio.ServicerContext
+        self, request: pb.ListModelsRequest, context: aio.ServicerContext[Any, Any]
     ) -> pb.ListModelsResponse:
         raise self.error
 
     async def Generate(
-        self, request: pb.GenerateRequest, context: aio.ServicerContext
+        self, request: pb.GenerateRequest, context: aio.ServicerContext[Any, Any]
     ) -> AsyncIterator[pb.GenerateResponse]:
         yield pb.GenerateResponse(chunk=pb.GenerateChunk(text="one"))
         raise self.error

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -25,7 +26,7 @@ class SlowServicer(pb_grpc.SchedulerServiceServicer):
         self.release = asyncio.Event()
 
     async def GetSchedulerStatus(
-        self, request: pb.GetSchedulerStatusRequest, context: aio.ServicerContext
+        self, request: pb.GetSchedulerStatusRequest, context: aio.ServicerContext[Any, Any]
     ) -> pb.GetSchedulerStatusResponse:
         self.called.set()
         await self.release.wait()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -108,6 +109,6 @@ def test_a_subtree_without_a_parent_is_refused() -> None:
         ({"token_ids": (-1, 6, 7, 8, 9)}, "tree.token_ids"),
     ],
 )
-def test_validate_names_what_is_wrong(change: dict[str, tuple[int, ...]], named: str) -> None:
+def test_validate_names_what_is_wrong(change: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidArgument, match=named):
         dataclasses.replace(example(), **change).validate(VOCAB_SIZE)

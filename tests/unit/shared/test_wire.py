@@ -179,7 +179,7 @@ def test_finish_reasons_survive(reason: sampling.FinishReason | None) -> None:
 )
 def test_an_unset_scalar_between_services_is_refused_by_name(name: str) -> None:
     message = wire_sampling.sampling_to_proto(sampling.SamplingParams())
-    message.ClearField(name)  # type: ignore[arg-type]
+    message.ClearField(name)
     with pytest.raises(InvalidArgument) as caught:
         wire_sampling.sampling_from_proto(message)
     assert caught.value.field == f"sampling.{name}"
