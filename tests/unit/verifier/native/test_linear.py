@@ -1,0 +1,71 @@
+"""The packed linear kernel against torch, and its independence of the number of rows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dspark.verifier.native.library import Team
+from dspark.verifier.native.packing import interleave_gate_up, linear, pack
+
+SHAPES = [(1, 1), (5, 7), (16, 16), (33, 31), (100, 64), (64, 129)]
+
+
+@pytest.fixture(scope="module")
+def team() -> Team:
+    return Team(2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_equals_torch(team: Team, shape: tuple[int, int], dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(1)
+    weight = torch.randn(shape, generator=generator).to(dtype)
+    bias = torch.randn(shape[0], generator=generator)
+    packed = pack(weight, bias)
+    for num_rows in (1, 2, 3, 6, 7, 13):
+        rows = torch.randn(num_rows, shape[1], generator=generator)
+        expected = torch.nn.functional.linear(rows.double(), weight.double(), bias.double())
+        torch.testing.assert_close(
+            linear(team, packed, rows).double(), expected, rtol=1e-5, atol=1e-4
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("shape", [(33, 31), (96, 576)])
+def test_rows_do_not_depend_on_their_neighbours(
+    team: Team, shape: tuple[int, int], dtype: torch.dtype
+) -> None:
+    packed = pack(torch.randn(shape).to(dtype))
+    rows = torch.randn(40, shape[1])
+    alone = torch.cat([linear(team, packed, row[None]) for row in rows])
+    for num_rows in range(1, 41):
+        assert torch.equal(linear(team, packed, rows[:num_rows]), alone[:num_rows])
+
+
+def test_the_number_of_threads_does_not_matter(team: Team) -> None:
+    packed = pack(torch.randn(200, 64).bfloat16())
+    rows = torch.randn(5, 64)
+    assert torch.equal(linear(team, packed, rows), linear(Team(1), packed, rows))
+    assert torch.equal(linear(team, packed, rows), linear(Team(3), packed, rows))
+
+
+def test_rows_of_the_wrong_size_are_refused(team: Team) -> None:
+    with pytest.raises(ValueError, match=r"\(2, 5\).*\[\*, 4\]"):
+        linear(team, pack(torch.randn(3, 4)), torch.randn(2, 5))
+
+
+def test_no_rows_give_no_rows(team: Team) -> None:
+    assert linear(team, pack(torch.randn(3, 4)), torch.empty(0, 4)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("size", [16, 20])
+def test_gate_and_up_rows_come_in_turns_of_sixteen(size: int) -> None:
+    gate = torch.arange(size).float()[:, None] + 1
+    merged = interleave_gate_up(gate, -gate)[:, 0]
+    padded = -(-size // 16) * 16
+    assert merged.shape == (2 * padded,)
+    turns = merged.view(-1, 2, 16)
+    assert torch.equal(turns[:, 0].reshape(-1)[:size], gate[:, 0])
+    assert torch.equal(turns[:, 1].reshape(-1)[:size], -gate[:, 0])
+    assert not turns[:, 0].reshape(-1)[size:].any()
