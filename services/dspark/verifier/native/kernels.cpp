@@ -13,6 +13,14 @@ const char* dspark_isa() {
 #endif
 }
 
+// Sizes of the structs that callers lay out themselves, in the order of structs.py.
+void dspark_struct_sizes(int64_t* sizes) {
+  const size_t all[] = {sizeof(PackedLinear),    sizeof(Norm),         sizeof(AttentionBatch),
+                        sizeof(HeadShape),       sizeof(AttentionParams), sizeof(DecoderLayer),
+                        sizeof(Decoder),         sizeof(DecoderPass)};
+  for (size_t size : all) *sizes++ = int64_t(size);
+}
+
 Team* dspark_team_new(int32_t size) { return new Team(size); }
 void dspark_team_delete(Team* team) { delete team; }
 

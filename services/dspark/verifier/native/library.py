@@ -19,6 +19,7 @@ from dspark.verifier.native.structs import (
 
 _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "dspark_isa": (c_char_p, []),
+    "dspark_struct_sizes": (None, [POINTER(c_int64)]),
     "dspark_team_new": (c_void_p, [c_int32]),
     "dspark_team_delete": (None, [c_void_p]),
     "dspark_decoder_new": (c_void_p, [c_void_p]),
