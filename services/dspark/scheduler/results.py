@@ -21,16 +21,17 @@ Learner = Callable[[Request, TokenTree, WorkResult], None]
 
 @dataclass(slots=True)
 class Applied:
-    """What a step did. Streams are told last, when the step's own time is known."""
+    """What a step did, for the streams to be told of once the step's own time is known."""
 
     num_done: int = 0
     # requests for which this was a decode step
     decoded: list[Request] = field(default_factory=list)
-    tells: list[Callable[[], None]] = field(default_factory=list)
+    chunks: dict[Request, TokenChunk] = field(default_factory=dict)
+    ends: dict[Request, WorkResult] = field(default_factory=dict)
 
-    def tell(self) -> None:
-        for tell in self.tells:
-            tell()
+    def push_chunks(self) -> None:
+        for request, chunk in self.chunks.items():
+            request.stream.push(chunk)
 
 
 class ResultApplier:
@@ -64,6 +65,15 @@ class ResultApplier:
             self._make_room()
         return applied
 
+    def finish(self, applied: Applied) -> None:
+        """End what has ended; chunks of the others remain to be pushed."""
+        for request, result in applied.ends.items():
+            chunk = applied.chunks.pop(request, None)
+            if chunk is not None:
+                request.stream.push(chunk)
+            assert result.finish_reason is not None
+            self._live.complete(request, result.finish_reason, result.stop_token_id)
+
     def _done(
         self, request: Request, entry: SequenceWork, result: WorkResult, applied: Applied
     ) -> None:
@@ -73,9 +83,8 @@ class ResultApplier:
         request.num_computed_tokens = result.num_computed_tokens
         if result.committed_token_ids:
             self._commit(request, entry.tree, result, applied)
-        if (reason := result.finish_reason) is not None:
-            stop_token_id = result.stop_token_id
-            applied.tells.append(lambda: self._live.complete(request, reason, stop_token_id))
+        if result.finish_reason is not None:
+            applied.ends[request] = result
 
     def _commit(
         self, request: Request, tree: TokenTree, result: WorkResult, applied: Applied
@@ -87,8 +96,8 @@ class ResultApplier:
         self._totals.generation_tokens += len(committed)
         count_round((request.stats, self._totals.speculation), tree, result.accepted_nodes)
         self._learn(request, tree, result)
-        chunk = TokenChunk(committed, min(len(result.accepted_nodes), len(committed)))
-        applied.tells.append(lambda: request.stream.push(chunk))
+        num_accepted = min(len(result.accepted_nodes), len(committed))
+        applied.chunks[request] = TokenChunk(committed, num_accepted)
 
     def _note_cached(self, request: Request, outcome: StepOutcome) -> None:
         cached = outcome.cached_tokens.get(request.request_id)

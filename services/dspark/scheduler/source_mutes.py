@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 
 from dspark.token_tree import TokenTree
 
@@ -25,9 +27,13 @@ class SourceMutes:
 
     def update(self, tree: TokenTree, accepted_nodes: tuple[int, ...], step: int) -> None:
         """Learn from one verified tree."""
-        drafted = {name for node in range(len(tree)) for name in tree.sources_of(node)}
-        accepted = {name for entry in accepted_nodes for name in tree.sources_of(entry - 1)}
-        for name in drafted:
-            self._bad_rounds[name] = 0 if name in accepted else self._bad_rounds.get(name, 0) + 1
+        masks = tree.source_masks
+        drafted = reduce(or_, masks, 0)
+        accepted = reduce(or_, (masks[entry - 1] for entry in accepted_nodes), 0)
+        for bit, name in enumerate(tree.source_names):
+            if not drafted >> bit & 1:
+                continue
+            is_right = accepted >> bit & 1
+            self._bad_rounds[name] = 0 if is_right else self._bad_rounds.get(name, 0) + 1
             if self._bad_rounds[name] >= self._mute_after:
                 self._muted_until[name] = step + self._mute_steps

@@ -30,16 +30,21 @@ def count_round(
     books: Iterable[SpeculationStats], tree: TokenTree, accepted_nodes: tuple[int, ...]
 ) -> None:
     """Count one committed verify pass in each of the books."""
-    drafted = Counter(name for node in range(len(tree)) for name in tree.sources_of(node))
-    accepted = Counter(name for entry in accepted_nodes for name in tree.sources_of(entry - 1))
+    drafted = Counter(tree.source_masks)
+    accepted = Counter(tree.source_masks[entry - 1] for entry in accepted_nodes)
     for stats in books:
         stats.rounds += 1
         stats.drafted += len(tree)
         stats.accepted += len(accepted_nodes)
-        for name, count in drafted.items():
-            counts = stats.sources.setdefault(name, SourceCounts())
-            counts.drafted += count
-            counts.accepted += accepted[name]
+        for bit, name in enumerate(tree.source_names if tree else ()):
+            if num_drafted := _with_bit(drafted, bit):
+                counts = stats.sources.setdefault(name, SourceCounts())
+                counts.drafted += num_drafted
+                counts.accepted += _with_bit(accepted, bit)
+
+
+def _with_bit(masks: Counter[int], bit: int) -> int:
+    return sum(count for mask, count in masks.items() if mask >> bit & 1)
 
 
 class MovingAverage:

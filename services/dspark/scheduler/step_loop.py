@@ -154,7 +154,9 @@ class StepLoop:
         self._timings.add(timing)
         for request in applied.decoded:
             request.timings.append(timing)
-        applied.tell()
+        self._applier.finish(applied)
+        # Streams are written after the next step's call is on its way, which is queued before them.
+        asyncio.get_running_loop().call_soon(applied.push_chunks)
 
     async def _refused(self, error: Exception) -> None:
         """Start all running requests anew from their committed tokens, if need be one by one."""

@@ -36,7 +36,8 @@ class Bench:
     def apply(self, *entries: tuple[Request, SequenceWork, WorkResult]) -> Applied:
         requests, work, results = zip(*entries, strict=True)
         applied = self.applier.apply(work, requests, StepOutcome(1, {}, results))
-        applied.tell()
+        self.applier.finish(applied)
+        applied.push_chunks()
         return applied
 
 
