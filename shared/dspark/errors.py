@@ -30,6 +30,8 @@ class DSparkError(Exception):
     reason: ClassVar[str] = "INTERNAL"
     code: ClassVar[str] = "INTERNAL"
     http_status: ClassVar[int] = 500
+    # When to try again; sent as google.rpc.RetryInfo.
+    retry_after_s: ClassVar[int | None] = None
 
     def __init__(self, message: str, metadata: dict[str, str] | None = None) -> None:
         super().__init__(message)
@@ -121,6 +123,7 @@ class QueueFull(DSparkError):
     reason = "QUEUE_FULL"
     code = "RESOURCE_EXHAUSTED"
     http_status = 429
+    retry_after_s = 1
 
 
 class NotReady(DSparkError):

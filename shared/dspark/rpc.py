@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, NoReturn, cast
 
 import grpc
-from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -43,14 +42,16 @@ def channel(target: str) -> aio.Channel:
 
 
 def to_status(error: errors.DSparkError) -> status_pb2.Status:
-    """The error as google.rpc.Status with ErrorInfo."""
-    info = AnyMessage()
-    info.Pack(
+    """The error as google.rpc.Status with ErrorInfo, and RetryInfo if it says when to retry."""
+    status = status_pb2.Status(code=code_pb2.Code.Value(error.code), message=error.message)
+    status.details.add().Pack(
         error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata)
     )
-    return status_pb2.Status(
-        code=code_pb2.Code.Value(error.code), message=error.message, details=[info]
-    )
+    if error.retry_after_s is not None:
+        retry_info = error_details_pb2.RetryInfo()
+        retry_info.retry_delay.FromSeconds(error.retry_after_s)
+        status.details.add().Pack(retry_info)
+    return status
 
 
 def from_rpc_error(error: aio.AioRpcError, service: str) -> errors.DSparkError:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
+from google.rpc import error_details_pb2
 from grpc import aio
+from grpc_status import rpc_status
 
 from dspark import errors, rpc
 from dspark.v1 import inference_service_pb2 as pb
@@ -112,6 +114,17 @@ async def test_a_field_error_still_knows_its_field(
     rebuilt = rpc.from_rpc_error(await unary_error(stub), "gateway")
     assert isinstance(rebuilt, errors.InvalidArgument)
     assert rebuilt.field == "top_p"
+
+
+async def test_a_full_queue_says_when_to_try_again(
+    servicer: FailingServicer, stub: pb_grpc.InferenceServiceStub
+) -> None:
+    servicer.error = errors.QueueFull("64 requests wait")
+    status = rpc_status.from_call(cast(grpc.Call, await unary_error(stub)))
+    assert status is not None
+    retry_info = error_details_pb2.RetryInfo()
+    assert [detail.Unpack(retry_info) for detail in status.details] == [False, True]
+    assert retry_info.retry_delay.ToSeconds() == errors.QueueFull.retry_after_s
 
 
 @pytest.mark.parametrize("call", [unary_error, stream_error])

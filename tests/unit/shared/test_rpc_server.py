@@ -121,3 +121,10 @@ async def test_stopping_says_not_serving_and_lets_a_running_call_end(
     servicer.release.set()
     assert (await call).num_running == 3
     await stopping
+
+
+async def test_a_second_server_on_the_port_fails(server: rpc.Server) -> None:
+    port = await server.start("127.0.0.1:0")
+    second = rpc.Server([SERVICE])
+    with pytest.raises(RuntimeError, match="Failed to bind"):
+        await second.start(f"127.0.0.1:{port}")
