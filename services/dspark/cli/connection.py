@@ -13,7 +13,7 @@ from dspark.cli.progress import Progress
 from dspark.cli.services_config import ServicesConfig
 from dspark.client import AsyncClient, Client
 from dspark.client.async_client import DEFAULT_TARGET
-from dspark.client.event_loop import background_loop
+from dspark.client.event_loop import BackgroundLoop
 from dspark.config import add_arguments, from_namespace
 
 
@@ -50,14 +50,17 @@ async def serving_target(arguments: argparse.Namespace, progress: Progress) -> A
 @contextmanager
 def connected(arguments: argparse.Namespace, progress: Progress) -> Iterator[Client]:
     """A client of ``serving_target`` for code that is not async."""
-    loop = background_loop()
+    loop = BackgroundLoop.acquire()
     serving = serving_target(arguments, progress)
-    target = loop.run(serving.__aenter__())
     try:
-        with Client(target) as client:
-            yield client
+        target = loop.run(serving.__aenter__())
+        try:
+            with Client(target) as client:
+                yield client
+        finally:
+            loop.run(serving.__aexit__(None, None, None))
     finally:
-        loop.run(serving.__aexit__(None, None, None))
+        loop.release()
 
 
 async def _is_ready(target: str) -> bool:

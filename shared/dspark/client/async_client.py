@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator
 from types import TracebackType
@@ -41,6 +42,7 @@ class AsyncStream(AsyncIterator[Chunk]):
     def __init__(self, call: aio.UnaryStreamCall[Any, pb.GenerateResponse]) -> None:
         self._call = call
         self._events = call.__aiter__()
+        self._loop = asyncio.get_running_loop()
         self._collector = Collector(time.perf_counter())
         self._completion: Completion | None = None
 
@@ -86,13 +88,15 @@ class AsyncStream(AsyncIterator[Chunk]):
         task = asyncio.current_task()
         return self._call.cancelled() and task is not None and not task.cancelling()
 
-    def cancel(self) -> None:
-        """Cancel the request unless it has finished; only on the thread of its event loop."""
-        self._call.cancel()
+    def __del__(self) -> None:
+        # A dropped iterator must cancel too; the call may only be touched on its own thread, and
+        # needs no cancelling once its loop is closed.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._call.cancel)
 
     async def aclose(self) -> None:
         """Cancel the request unless it has finished."""
-        self.cancel()
+        self._call.cancel()
 
     async def __aenter__(self) -> Self:
         return self

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
-from functools import cache
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -13,11 +12,37 @@ _CLEANUP_SECONDS = 30.0
 
 
 class BackgroundLoop:
-    """An event loop that runs on its own daemon thread until the process ends."""
+    """The process's one background loop, as gRPC shares one poller among all its channels.
+
+    It runs from the first ``acquire`` to the last ``release``, on a daemon thread.
+    """
+
+    _lock = threading.Lock()
+    _current: BackgroundLoop | None = None
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        threading.Thread(target=self.loop.run_forever, name="dspark-client", daemon=True).start()
+        self._num_users = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="dspark-client", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def acquire(cls) -> BackgroundLoop:
+        """The running loop; each caller releases it once."""
+        with cls._lock:
+            loop = cls._current = cls._current or cls()
+            loop._num_users += 1
+            return loop
+
+    def release(self) -> None:
+        """The last user's release ends the thread."""
+        with self._lock:
+            self._num_users -= 1
+            if self._num_users:
+                return
+            BackgroundLoop._current = None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Wait for the coroutine; an interrupted wait (Ctrl-C) cancels it and awaits its end."""
@@ -29,7 +54,7 @@ class BackgroundLoop:
             finally:
                 ended.set()
 
-        future = asyncio.run_coroutine_threadsafe(tracked(), self.loop)
+        future = asyncio.run_coroutine_threadsafe(tracked(), self._loop)
         try:
             return future.result()
         except (KeyboardInterrupt, SystemExit):
@@ -37,8 +62,8 @@ class BackgroundLoop:
             ended.wait(_CLEANUP_SECONDS)
             raise
 
-
-@cache
-def background_loop() -> BackgroundLoop:
-    """The process's one background loop: gRPC shares one poller among all its channels."""
-    return BackgroundLoop()
+    def _serve(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()

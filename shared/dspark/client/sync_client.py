@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from dspark.client.async_client import DEFAULT_TARGET, AsyncClient, AsyncStream
-from dspark.client.event_loop import background_loop
+from dspark.client.event_loop import BackgroundLoop
 from dspark.client.options import GenerateOptions, Prompt
 from dspark.client.results import Chunk, Completion, Model, Started
 
@@ -15,9 +15,9 @@ from dspark.client.results import Chunk, Completion, Model, Started
 class Stream(Iterator[Chunk]):
     """The chunks of one completion; leaving it (``with``, ``close``, ``break``) cancels it."""
 
-    def __init__(self, stream: AsyncStream) -> None:
+    def __init__(self, stream: AsyncStream, loop: BackgroundLoop) -> None:
         self._stream = stream
-        self._loop = background_loop()
+        self._loop = loop
 
     @property
     def started(self) -> Started | None:
@@ -49,10 +49,6 @@ class Stream(Iterator[Chunk]):
     ) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        # A dropped iterator must cancel too, and the call may only be touched on its own loop.
-        self._loop.loop.call_soon_threadsafe(self._stream.cancel)
-
 
 async def anext_or_none(stream: AsyncStream) -> Chunk | None:
     """StopAsyncIteration cannot cross a future."""
@@ -74,7 +70,8 @@ class Client:
 
     def __init__(self, target: str = DEFAULT_TARGET) -> None:
         self._client = AsyncClient(target)
-        self._loop = background_loop()
+        self._loop = BackgroundLoop.acquire()
+        self._is_open = True
 
     @property
     def target(self) -> str:
@@ -86,7 +83,7 @@ class Client:
         async def start() -> AsyncStream:
             return self._client.stream(prompt, **options)
 
-        return Stream(self._loop.run(start()))
+        return Stream(self._loop.run(start()), self._loop)
 
     def generate(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Completion:
         """Run a completion to its end."""
@@ -101,8 +98,11 @@ class Client:
         return self._loop.run(self._client.is_ready(timeout))
 
     def close(self) -> None:
-        """Cancel what runs and close the connection."""
-        self._loop.run(self._client.close())
+        """Cancel what runs and close the connection, for good."""
+        if self._is_open:
+            self._is_open = False
+            self._loop.run(self._client.close())
+            self._loop.release()
 
     def __enter__(self) -> Self:
         return self

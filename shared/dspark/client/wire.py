@@ -36,9 +36,11 @@ def request_to_proto(prompt: Prompt, options: GenerateOptions) -> pb.GenerateReq
         _set(request, name, given)
     for name in _SAMPLING:
         _set(request.sampling, name, given)
-    stop = given.get("stop", ())
-    _extend(request.stop_strings, "stop", (stop,) if isinstance(stop, str) else stop)
-    _extend(request.sampling.stop_token_ids, "stop_token_ids", given.get("stop_token_ids", ()))
+    if "stop" in given:
+        stop = given["stop"]
+        _extend(request.stop_strings, "stop", (stop,) if isinstance(stop, str) else stop)
+    if "stop_token_ids" in given:
+        _extend(request.sampling.stop_token_ids, "stop_token_ids", given["stop_token_ids"])
     if "speculation" in given:
         request.speculation.CopyFrom(_speculation(given["speculation"]))
     return request

@@ -1,0 +1,111 @@
+"""What a caller asks for, on the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dspark.client.wire import request_to_proto
+from dspark.errors import InvalidArgument
+from dspark.sampling import SpeculationParams
+
+
+def test_an_option_that_is_not_given_or_none_stays_unset() -> None:
+    request = request_to_proto("hi", {"temperature": None, "stop": None, "speculation": None})
+    assert request.text == "hi"
+    assert [field.name for field, _ in request.ListFields()] == ["text"]
+
+
+def test_each_option_lands_in_its_field() -> None:
+    request = request_to_proto(
+        "hi",
+        {
+            "model": "m",
+            "max_tokens": 5,
+            "temperature": 0.5,
+            "top_k": 3,
+            "top_p": 0.25,
+            "min_p": 0.125,
+            "seed": 2**64 - 1,
+            "stop": ["a", "b"],
+            "stop_token_ids": [7, 8],
+            "ignore_eos": True,
+            "cache_salt": "salt",
+            "priority": -2,
+            "use_prefix_cache": False,
+            "request_id": "r",
+            "timeout": 3.0,
+        },
+    )
+    sampling = request.sampling
+    assert (request.model, request.request_id, request.cache_salt) == ("m", "r", "salt")
+    assert (request.priority, request.use_prefix_cache) == (-2, False)
+    assert list(request.stop_strings) == ["a", "b"]
+    assert (sampling.max_tokens, sampling.temperature, sampling.top_k) == (5, 0.5, 3)
+    assert (sampling.top_p, sampling.min_p, sampling.seed) == (0.25, 0.125, 2**64 - 1)
+    assert (list(sampling.stop_token_ids), sampling.ignore_eos) == ([7, 8], True)
+
+
+def test_zero_and_false_are_values() -> None:
+    request = request_to_proto("hi", {"temperature": 0, "seed": 0, "use_prefix_cache": False})
+    assert request.sampling.HasField("temperature")
+    assert request.sampling.HasField("seed")
+    assert request.HasField("use_prefix_cache")
+
+
+def test_prompt_forms() -> None:
+    assert request_to_proto("", {}).WhichOneof("prompt") == "text"
+    assert list(request_to_proto((1, 2), {}).token_ids.ids) == [1, 2]
+    assert request_to_proto([], {}).WhichOneof("prompt") == "token_ids"
+    chat = request_to_proto([{"role": "user", "content": "hi"}], {}).chat.messages
+    assert [(message.role, message.content) for message in chat] == [("user", "hi")]
+
+
+def test_one_stop_string_is_not_taken_apart() -> None:
+    assert list(request_to_proto("x", {"stop": "END"}).stop_strings) == ["END"]
+
+
+@pytest.mark.parametrize(
+    ("value", "enabled", "sources"),
+    [
+        (True, True, []),
+        (False, False, []),
+        (SpeculationParams(sources=("suffix",), max_draft_tokens=4), True, ["suffix"]),
+    ],
+)
+def test_speculation(value: bool | SpeculationParams, enabled: bool, sources: list[str]) -> None:
+    speculation = request_to_proto("x", {"speculation": value}).speculation
+    assert speculation.enabled is enabled
+    assert list(speculation.sources) == sources
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options", "field"),
+    [
+        ("x", {"top_k": -1}, "top_k"),
+        ("x", {"seed": 2**64}, "seed"),
+        ("x", {"temperature": "warm"}, "temperature"),
+        ("x", {"stop": [1]}, "stop"),
+        ("x", {"stop": 1}, "stop"),
+        ("x", {"stop_token_ids": [-1]}, "stop_token_ids"),
+        ("x", {"speculation": {"enabled": True}}, "speculation"),
+        ("x", {"speculation": SpeculationParams(max_draft_tokens=-1)}, "speculation"),
+        ([1, -1], {}, "prompt"),
+        ([1, "a"], {}, "prompt"),
+        (None, {}, "prompt"),
+        ([{"role": "user"}], {}, "messages[0]"),
+        ([{"role": "user", "content": "x"}, {"role": "a", "content": 1}], {}, "messages[1]"),
+        ([{"role": "user", "content": "x", "name": "n"}], {}, "messages[0]"),
+    ],
+)
+def test_a_value_that_its_field_cannot_hold_is_named(prompt: Any, options: Any, field: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        request_to_proto(prompt, options)
+    assert caught.value.field == field
+
+
+def test_an_unknown_option_is_a_type_error() -> None:
+    options: Any = {"temprature": 1.0}
+    with pytest.raises(TypeError, match="temprature"):
+        request_to_proto("x", options)
