@@ -137,6 +137,15 @@ async def test_refusals_carry_their_reason(channel: aio.Channel, stack: GatewayS
     assert stack.scheduler.requests == []
 
 
+async def test_a_request_over_the_size_limit_is_refused(tmp_path: Path) -> None:
+    async with gateway_stack(tmp_path, max_body_bytes=1000) as stack:
+        async with rpc.channel(stack.grpc_target) as channel:
+            error = await _refusal(channel, text="x" * 1000)
+            assert type(error) is InvalidArgument
+            assert "1000 bytes" in error.message
+            assert _text(await _generate(channel, text="x")) == "Hello, world."
+
+
 async def test_a_field_from_a_newer_contract_is_refused(
     channel: aio.Channel, stack: GatewayStack
 ) -> None:

@@ -58,7 +58,7 @@ class Admission:
         self._check_speculation(client.speculation)
         self._check_options(client)
         info = self._monitor.require_info()
-        token_ids = await self._token_ids(client.prompt)
+        token_ids = await self._token_ids(client.prompt, info.max_request_tokens)
         self._check_token_ids(token_ids, client.prompt, info)
         max_tokens = _max_tokens(client, len(token_ids), info)
         sampling = _sampling(client, max_tokens)
@@ -75,16 +75,23 @@ class Admission:
         )
         return Admitted(request, info)
 
-    async def _token_ids(self, prompt: Prompt) -> tuple[int, ...]:
+    async def _token_ids(self, prompt: Prompt, limit: int) -> tuple[int, ...]:
         match prompt:
             case TokenPrompt(token_ids, _):
                 return token_ids
             case TextPrompt("", _):
                 return self._tokenizer.encode_nothing()
             case TextPrompt(text, _):
-                return await self._tokenizer.encode(text)
+                return await self._encode(text, prompt.label, limit)
             case ChatPrompt():
-                return await self._tokenizer.encode(self._render(prompt))
+                return await self._encode(self._render(prompt), prompt.label, limit)
+
+    async def _encode(self, text: str, label: str, limit: int) -> tuple[int, ...]:
+        # Encoding megabytes takes many seconds, so what cannot fit is refused before.
+        least = self._tokenizer.least_tokens(text)
+        if least >= limit:
+            raise _too_long(label, f"at least {least}", limit, least)
+        return await self._tokenizer.encode(text)
 
     def _render(self, prompt: ChatPrompt) -> str:
         if not prompt.messages:
@@ -108,11 +115,7 @@ class Admission:
             raise InvalidArgument(prompt.label, "is empty: it must hold at least one token")
         limit = info.max_request_tokens
         if len(token_ids) >= limit:
-            problem = (
-                f"has {len(token_ids)} tokens, but at most {limit - 1} fit: "
-                f"the context is {limit} tokens and at least one is generated"
-            )
-            raise ContextLength(prompt.label, problem, limit=limit, given=len(token_ids))
+            raise _too_long(prompt.label, str(len(token_ids)), limit, len(token_ids))
         if isinstance(prompt, TokenPrompt):
             for token_id in token_ids:
                 if not 0 <= token_id < info.vocab_size:
@@ -149,6 +152,14 @@ class Admission:
             raise InvalidArgument(
                 "cache_salt", f"may have at most {MAX_CACHE_SALT_CHARS} characters"
             )
+
+
+def _too_long(label: str, count: str, limit: int, given: int) -> ContextLength:
+    problem = (
+        f"has {count} tokens, but at most {limit - 1} fit: "
+        f"the context is {limit} tokens and at least one is generated"
+    )
+    return ContextLength(label, problem, limit=limit, given=given)
 
 
 def _check_range(field: str, value: int | None, low: int, high: int) -> None:

@@ -55,6 +55,7 @@ class InferenceServicer(pb_grpc.InferenceServiceServicer):
         self, request: pb.GenerateRequest, context: aio.ServicerContext[Any, Any]
     ) -> AsyncIterator[pb.GenerateResponse]:
         self._gateway.lifecycle.check_accepting()
+        self._check_size(request)
         admitted = await self._gateway.admission.admit(client_request_from_proto(request))
         events = self._gateway.generation.run(admitted.request, admitted.info.eos_token_ids)
         async with aclosing(events):
@@ -72,6 +73,11 @@ class InferenceServicer(pb_grpc.InferenceServiceServicer):
             exactness=info.exactness,
         )
         return pb.ListModelsResponse(models=[card])
+
+    def _check_size(self, request: pb.GenerateRequest) -> None:
+        limit = self._gateway.config.max_body_bytes
+        if request.ByteSize() > limit:
+            raise InvalidArgument("request", f"is larger than {limit} bytes")
 
 
 def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:

@@ -40,7 +40,8 @@ class TextTokenizer:
         self._tokenizer = Tokenizer.from_file(str(path))
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self.vocab_size = self._tokenizer.get_vocab_size(with_added_tokens=True)
+        # Byte-level vocabularies spell a token with one character a byte, which is never fewer.
+        self.max_token_chars = max(map(len, self._tokenizer.get_vocab(with_added_tokens=True)))
         added = self._tokenizer.get_added_tokens_decoder()
         self.special_ids = frozenset(i for i, token in added.items() if token.special)
 
@@ -51,6 +52,10 @@ class TextTokenizer:
             self._tokenizer.encode_batch, [text], add_special_tokens=False
         )
         return tuple(encodings[0].ids)
+
+    def least_tokens(self, text: str) -> int:
+        """A number of tokens that the text has at least, found without encoding it."""
+        return len(text) // self.max_token_chars
 
     def encode_nothing(self) -> tuple[int, ...]:
         """What the tokenizer itself adds to an empty text, such as a beginning of sequence."""

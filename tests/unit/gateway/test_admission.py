@@ -168,8 +168,17 @@ async def test_a_longer_prompt_is_refused_with_the_numbers(
         await _admit(tmp_path, prompt)
     error = caught.value
     assert error.metadata["limit"] == str(MAX_LEN)
-    assert int(error.metadata["given"]) >= length
+    assert int(error.metadata["given"]) >= MAX_LEN
     assert error.metadata["given"] in error.message and str(MAX_LEN) in error.message
+
+
+async def test_a_text_that_cannot_fit_is_refused_without_encoding_it(tmp_path: Path) -> None:
+    gateway = await _gateway(tmp_path)
+    longest = max(len(EOS), len(TURN))
+    prompt = TextPrompt("a" * (longest * MAX_LEN))
+    with pytest.raises(ContextLength, match=f"has at least {MAX_LEN} tokens") as caught:
+        await gateway.admission.admit(ClientRequest("r", prompt))
+    assert caught.value.metadata["given"] == str(MAX_LEN)
 
 
 async def test_the_kv_pool_limits_too(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""The same text as transformers makes, template for template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from transformers.utils.chat_template_utils import render_jinja_template
+
+from dspark.gateway.chat_template import ChatTemplate
+
+CHATML = """{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}
+{{ '<|im_start|>system\\nBe kind<|im_end|>\\n' }}{% endif %}
+{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}
+{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+LLAMA = """{{- bos_token }}
+{%- set loop_messages = messages %}
+{%- for message in loop_messages %}
+    {%- set content = '<|start|>' + message['role'] + '<|end|>\\n\\n' + message['content'] | trim %}
+    {{- content }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|start|>assistant<|end|>\\n\\n' }}
+{%- endif %}"""
+NAMESPACE = """{% set ns = namespace(seen=false) %}
+{%- for m in messages %}
+  {%- if m.role == 'user' and not ns.seen %}{% set ns.seen = true %}first:{% endif %}
+  {%- if m.role == 'assistant' %}
+    {%- generation %}{{ m.content }}{% endgeneration %}{% continue %}
+  {%- endif %}
+{{ loop.index0 }}:{{ m.content | upper }}{{ m | tojson }}
+{% endfor %}
+{% if tools is defined and tools %}tools{% endif %}{{ messages[-1:] | list | length }}
+  {# a comment #}
+  tail"""
+MESSAGES: list[list[dict[str, Any]]] = [
+    [{"role": "user", "content": " <b>ü</b> & \"q\" 'x' \u2028"}],
+    [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "a\nb"},
+        {"role": "assistant", "content": "  c  "},
+        {"role": "user", "content": ""},
+    ],
+]
+
+
+@pytest.mark.parametrize("messages", MESSAGES)
+@pytest.mark.parametrize("source", [CHATML, LLAMA, NAMESPACE])
+def test_rendering_equals_transformers(source: str, messages: list[dict[str, Any]]) -> None:
+    tokens = {"bos_token": "<s>", "eos_token": "</s>"}
+    rendered, _ = render_jinja_template(
+        conversations=[messages], chat_template=source, add_generation_prompt=True, **tokens
+    )
+    assert ChatTemplate(source, tokens).render(messages) == rendered[0]
