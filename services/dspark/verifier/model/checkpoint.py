@@ -19,7 +19,10 @@ _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torc
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A loaded causal LM on the CPU in ``dtype``, and the files that it came from."""
+    """A loaded causal LM on the CPU in ``dtype``, and the files that it came from.
+
+    ``max_model_len`` is 0 where the config names no limit of positions.
+    """
 
     model: Any
     dtype: torch.dtype
@@ -94,7 +97,7 @@ def _checkpoint(model: Any, dtype: torch.dtype, files: tuple[Path, ...], path: P
         dtype=dtype,
         files=files,
         eos_token_ids=_eos_token_ids(path, text_config),
-        max_model_len=int(text_config.max_position_embeddings),
+        max_model_len=int(getattr(text_config, "max_position_embeddings", 0)),
     )
 
 

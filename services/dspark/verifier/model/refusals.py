@@ -34,6 +34,8 @@ def check_supported(model: Any) -> None:
             f"{kind} uses {', '.join(sorted(unfit))} rotary embeddings, which change with the "
             "length of the longest sequence, so outputs would depend on neighbours"
         )
+    if not getattr(config, "max_position_embeddings", 0):
+        raise ModelRefused(f"{kind} names no max_position_embeddings")
     _check_layer_types(config, kind)
 
 
