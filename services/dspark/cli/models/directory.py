@@ -42,7 +42,7 @@ def _missing_weights(directory: Path) -> list[str]:
         return [] if any(directory.glob("*.safetensors")) else ["a *.safetensors file"]
     try:
         shards = sorted(set(json.loads(index.read_text())["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise CliError(f"{index} is not a weight index: {error!r}") from error
     return [shard for shard in shards if not (directory / shard).is_file()]
 

@@ -30,7 +30,7 @@ def prepare(model: str, progress: Progress) -> PreparedModel:
     path = Path(model).expanduser()
     if model in KNOWN_MODELS:
         return PreparedModel(model, _prepare_known(KNOWN_MODELS[model], progress))
-    if path.is_dir():
+    if model and path.is_dir():
         return PreparedModel(path.resolve().name, complete_directory(path, progress))
     if path.is_file() and path.suffix == ".gguf":
         return PreparedModel(path.stem, _prepare_file(path.resolve(), progress))

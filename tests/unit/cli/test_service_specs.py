@@ -1,0 +1,91 @@
+"""The command lines of the services."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dspark.candidates.config import CandidatesConfig
+from dspark.cli.models.prepare import PreparedModel
+from dspark.cli.services_config import ServeConfig, ServicesConfig
+from dspark.cli.supervision.spec import Addresses, ServiceSpec, service_specs
+from dspark.config import add_arguments, from_namespace
+from dspark.gateway.config import GatewayConfig
+from dspark.scheduler.config import SchedulerConfig
+from dspark.verifier.config import VerifierConfig
+
+ADDRESSES = Addresses(http="127.0.0.1:8000", grpc="127.0.0.1:50051")
+TYPES = {
+    "gateway": GatewayConfig,
+    "scheduler": SchedulerConfig,
+    "candidates": CandidatesConfig,
+    "verifier": VerifierConfig,
+}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> PreparedModel:
+    (tmp_path / "config.json").write_text(json.dumps({"vocab_size": 97}))
+    return PreparedModel("org/name", tmp_path)
+
+
+def parsed(specs: list[ServiceSpec]) -> dict[str, Any]:
+    """What each service makes of its command line."""
+    configs = {}
+    for spec in specs:
+        parser = argparse.ArgumentParser()
+        add_arguments(parser, TYPES[spec.name])
+        arguments = parser.parse_args(spec.arguments)
+        configs[spec.name] = from_namespace(TYPES[spec.name], arguments, spec.environment)
+    return configs
+
+
+def test_services_find_each_other(model: PreparedModel, tmp_path: Path) -> None:
+    specs = service_specs(ServicesConfig(), model, ADDRESSES, tmp_path)
+    assert [spec.name for spec in specs] == ["gateway", "scheduler", "candidates", "verifier"]
+    configs = parsed(specs)
+    assert configs["gateway"].scheduler == configs["scheduler"].listen
+    assert configs["scheduler"].verifier == configs["verifier"].listen
+    assert configs["scheduler"].candidates == configs["candidates"].listen
+    assert (configs["gateway"].http, configs["gateway"].grpc) == (ADDRESSES.http, ADDRESSES.grpc)
+    assert configs["gateway"].model_name == configs["verifier"].model_id == "org/name"
+    assert configs["verifier"].model == configs["gateway"].model_dir == str(model.directory)
+    assert configs["candidates"].vocab_size == 97
+
+
+def test_what_is_not_given_stays_at_the_service_s_default(
+    model: PreparedModel, tmp_path: Path
+) -> None:
+    configs = parsed(service_specs(ServicesConfig(), model, ADDRESSES, tmp_path))
+    assert configs["verifier"].kv_tokens == VerifierConfig(model="m").kv_tokens
+    assert configs["candidates"].sources == CandidatesConfig().sources
+    assert configs["candidates"].redis_url is None
+
+
+def test_every_setting_reaches_its_service(model: PreparedModel, tmp_path: Path) -> None:
+    config = ServeConfig(
+        redis_url="redis://:secret@localhost/1",
+        policy="fixed",
+        num_draft_tokens=3,
+        sources=("suffix",),
+        kv_tokens=1024,
+        block_size=8,
+        max_num_seqs=2,
+        max_model_len=100,
+        exactness="fast",
+        kernels="torch",
+        dtype="float32",
+    )
+    specs = service_specs(config, model, ADDRESSES, tmp_path)
+    configs = parsed(specs)
+    scheduler, verifier = configs["scheduler"], configs["verifier"]
+    assert (scheduler.policy, scheduler.num_draft_tokens, scheduler.max_num_seqs) == ("fixed", 3, 2)
+    assert configs["candidates"].sources == ("suffix",)
+    assert configs["candidates"].redis_url == "redis://:secret@localhost/1"
+    assert (verifier.kv_tokens, verifier.block_size, verifier.max_model_len) == (1024, 8, 100)
+    assert (verifier.exactness, verifier.kernels, verifier.dtype) == ("fast", "torch", "float32")
+    assert not any("secret" in argument for spec in specs for argument in spec.arguments)
