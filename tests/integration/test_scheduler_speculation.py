@@ -15,7 +15,7 @@ from harness.fake_candidates import Drafter, FakeCandidates
 from harness.fake_verifier import FakeVerifier
 from harness.hash_model import HashModel
 from harness.running_scheduler import make_request, running_scheduler, until
-from harness.scripted_drafters import NAMES, KnownText
+from harness.scripted_drafters import NAMES, SOURCE, KnownText
 
 MODEL = HashModel()
 WIDTH = 5
@@ -72,7 +72,7 @@ async def test_requests_with_no_one_and_many_candidates_mix() -> None:
     prompt, params = (7,) * 48, SamplingParams(temperature=0.0, max_tokens=32, ignore_eos=True)
     text = [*prompt, *MODEL.generate(prompt, params).token_ids]
     drafters: dict[str, Drafter] = {
-        f"r{k}": (lambda tokens, k=k: chain(text[len(tokens) : len(tokens) + k], "a", 0.9))
+        f"r{k}": (lambda tokens, k=k: chain(text[len(tokens) : len(tokens) + k], SOURCE, 0.9))
         for k in range(8)
     }
     async with FakeVerifier() as verifier, FakeCandidates(drafters) as candidates:
@@ -108,7 +108,7 @@ async def test_candidates_never_reach_beyond_the_last_but_one_token(max_tokens: 
         (SpeculationParams(enabled=False), 0),
         (SpeculationParams(max_draft_tokens=0), 0),
         (SpeculationParams(max_draft_tokens=2), 2),
-        (SpeculationParams(sources=("b",)), WIDTH),
+        (SpeculationParams(sources=(SOURCE,)), WIDTH),
         (SpeculationParams(), WIDTH),
     ],
 )
@@ -117,7 +117,7 @@ async def test_a_request_steers_its_own_speculation(
 ) -> None:
     drafters: dict[str, Drafter] = {"r2": known(2).oracle}
     async with FakeVerifier() as verifier:
-        async with FakeCandidates(drafters, sources=("a", "b")) as candidates:
+        async with FakeCandidates(drafters, sources=("a", SOURCE)) as candidates:
             async with running_scheduler(
                 verifier.target, candidates.target, num_draft_tokens=WIDTH
             ) as scheduler:
@@ -129,7 +129,7 @@ async def test_a_request_steers_its_own_speculation(
     if not speculation.enabled:
         assert candidates.updates == []
     if speculation.sources:
-        assert {item.sources for item in candidates.items} == {("b",)}
+        assert {item.sources for item in candidates.items} == {(SOURCE,)}
 
 
 @pytest.mark.parametrize(

@@ -44,12 +44,11 @@ class Calibration:
     def survivals(self, tree: TokenTree) -> list[float]:
         """Calibrated probability of each node to lie on the accepted path."""
         survivals: list[float] = []
-        for node, parent in enumerate(tree.parents):
-            score = tree.scores[node]
-            counts = self._counts.get(self._key(tree, node))
+        for key, parent, score in zip(self._keys(tree), tree.parents, tree.scores, strict=True):
+            counts = self._counts.get(key)
             if counts is not None:
-                weight = PRIOR_WEIGHT + counts.tries
-                score = (counts.accepts + PRIOR_WEIGHT * score) / weight
+                score = counts.accepts + PRIOR_WEIGHT * score
+                score /= counts.tries + PRIOR_WEIGHT
             score = min(max(score, MIN_SCORE), MAX_SCORE)
             survivals.append(score if parent == 0 else score * survivals[parent - 1])
         return survivals
@@ -59,19 +58,28 @@ class Calibration:
     ) -> None:
         """Count the tried nodes of a verified tree; the arguments are those of WorkResult."""
         drawn = dict(zip((0, *accepted_nodes), committed_token_ids, strict=False))
-        for node, parent in enumerate(tree.parents):
+        for key, parent, token_id in zip(
+            self._keys(tree), tree.parents, tree.token_ids, strict=True
+        ):
             if parent in drawn:
-                counts = self._counts.setdefault(self._key(tree, node), _Counts())
-                counts.add(tree.token_ids[node] == drawn[parent])
+                counts = self._counts.setdefault(key, _Counts())
+                counts.add(token_id == drawn[parent])
 
-    def _key(self, tree: TokenTree, node: int) -> _Key:
-        depth = tree.depths[node]
-        bucket = _DEPTH_BUCKETS[depth] if depth < len(_DEPTH_BUCKETS) else _LAST_BUCKET
-        score_bin = min(int(tree.scores[node] * SCORE_BINS), SCORE_BINS - 1)
-        return self._sources(tree, node), bucket, score_bin
+    def _keys(self, tree: TokenTree) -> list[_Key]:
+        sources = {mask: self._sources(tree.source_names, mask) for mask in set(tree.source_masks)}
+        return [
+            (
+                sources[mask],
+                _DEPTH_BUCKETS[depth] if depth < len(_DEPTH_BUCKETS) else _LAST_BUCKET,
+                min(int(score * SCORE_BINS), SCORE_BINS - 1),
+            )
+            for mask, depth, score in zip(tree.source_masks, tree.depths, tree.scores, strict=True)
+        ]
 
-    def _sources(self, tree: TokenTree, node: int) -> tuple[str, ...]:
-        known = (tree.source_names, tree.source_masks[node])
+    def _sources(self, names: tuple[str, ...], mask: int) -> tuple[str, ...]:
+        """Who proposed a node, as a value that does not depend on the order of the names."""
+        known = (names, mask)
         if known not in self._names:
-            self._names[known] = tuple(sorted(tree.sources_of(node)))
+            chosen = (name for bit, name in enumerate(names) if mask >> bit & 1)
+            self._names[known] = tuple(sorted(chosen))
         return self._names[known]

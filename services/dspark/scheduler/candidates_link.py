@@ -20,6 +20,7 @@ OBSERVE_TIMEOUT_S = 2.0
 # New tokens ride on the next Propose; without one for this many steps they are sent on their own.
 OBSERVE_INTERVAL = 16
 INFO_BACKOFF_S = (0.1, 5.0)
+INFO_INTERVAL_S = 1.0
 
 
 class Candidates(Protocol):
@@ -46,10 +47,12 @@ class CandidatesLink:
         self._observing: asyncio.Task[None] | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._steps_since_update = 0
+        self._asked_info_at = 0.0
 
     def connect(self) -> None:
         """Learn in the background which sources run."""
         if self._connecting is None or self._connecting.done():
+            self._asked_info_at = time.monotonic()
             self._connecting = asyncio.create_task(self._connect())
 
     async def close(self) -> None:
@@ -61,6 +64,15 @@ class CandidatesLink:
     @property
     def is_usable(self) -> bool:
         return self.info is not None and self._breaker.allows()
+
+    def runs(self, sources: Iterable[str]) -> bool:
+        """Whether these are sources that the worker named; if not, it is asked anew."""
+        known = self.info.sources if self.info is not None else ()
+        if set(known).issuperset(sources):
+            return True
+        if time.monotonic() - self._asked_info_at > INFO_INTERVAL_S:
+            self.connect()
+        return False
 
     async def propose(
         self, items: Sequence[ProposeItem], requests: Iterable[Request]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -114,7 +113,7 @@ class Drafting:
         if not asked:
             return {}
         proposals = await self._propose(link, batch, list(asked.values()))
-        trees = self._checked(proposals, asked)
+        trees = self._checked(link, proposals, asked)
         scored = [
             ScoredTree(tree, self.calibration.survivals(tree), asked[request][1].explore)
             for request, tree in trees.items()
@@ -158,7 +157,7 @@ class Drafting:
         # The last remaining token is always the bonus token, so no node can stand for it.
         max_depth = request.num_remaining_tokens - 1
         state = self._state(request)
-        wanted = speculation.sources or link.info.sources
+        wanted = (s for s in link.info.sources if s in (speculation.sources or (s,)))
         sources = state.mutes.active(wanted, self.step)
         if max_nodes <= 0 or max_depth <= 0 or not sources:
             return None
@@ -188,6 +187,7 @@ class Drafting:
 
     def _checked(
         self,
+        link: CandidatesLink,
         proposals: Sequence[DraftProposal],
         asked: Mapping[Request, tuple[_Wish, Budget]],
     ) -> dict[Request, TokenTree]:
@@ -197,6 +197,8 @@ class Drafting:
         for proposal in proposals:
             request = by_id.get(proposal.request_id)
             if request is None or not is_current(proposal, request):
+                continue
+            if not link.runs(proposal.tree.source_names):
                 continue
             wish, budget = asked[request]
             tree = fitting(proposal.tree, self.limits.vocab_size, budget.max_nodes, wish.max_depth)
@@ -250,8 +252,10 @@ def fitting(tree: TokenTree, vocab_size: int, max_nodes: int, max_depth: int) ->
         tree.validate(vocab_size)
     except InvalidArgument:
         return TokenTree()
-    # A NaN fails the comparison as well.
-    if not all(0.0 < score <= 1.0 and math.isfinite(score) for score in tree.scores):
+    # A NaN fails the comparison.
+    if not all(0.0 < score <= 1.0 for score in tree.scores):
+        return TokenTree()
+    if any(mask >> len(tree.source_names) for mask in tree.source_masks):
         return TokenTree()
     if len(tree) <= max_nodes and max(tree.depths, default=0) <= max_depth:
         return tree

@@ -32,15 +32,19 @@ def count_round(
     """Count one committed verify pass in each of the books."""
     drafted = Counter(tree.source_masks)
     accepted = Counter(tree.source_masks[entry - 1] for entry in accepted_nodes)
+    by_source = [
+        (name, _with_bit(drafted, bit), _with_bit(accepted, bit))
+        for bit, name in enumerate(tree.source_names if tree else ())
+    ]
     for stats in books:
         stats.rounds += 1
         stats.drafted += len(tree)
         stats.accepted += len(accepted_nodes)
-        for bit, name in enumerate(tree.source_names if tree else ()):
-            if num_drafted := _with_bit(drafted, bit):
+        for name, num_drafted, num_accepted in by_source:
+            if num_drafted:
                 counts = stats.sources.setdefault(name, SourceCounts())
                 counts.drafted += num_drafted
-                counts.accepted += _with_bit(accepted, bit)
+                counts.accepted += num_accepted
 
 
 def _with_bit(masks: Counter[int], bit: int) -> int:

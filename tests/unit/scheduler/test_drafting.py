@@ -117,10 +117,6 @@ async def test_a_request_may_decline(speculation: dict[str, object]) -> None:
     drafting = make_drafting(worker)
     declines = decoding(drafting, "no", **speculation)
     takes = decoding(drafting, "yes", max_draft_tokens=3, sources=("b",))
-    if "sources" in speculation:
-        assert drafting.link is not None
-        drafting.link.info = CandidatesInfo((), 0)
-        declines = decoding(drafting, "no")
     drafts = await drafting.draft(batch_of(declines, takes), overhead_ms=1.0)
     assert list(drafts) == [takes] and len(drafts[takes]) == 3
     assert [(i.request_id, i.max_nodes, i.sources) for i in worker.items] == [("yes", 3, ("b",))]
@@ -139,6 +135,8 @@ async def test_a_request_may_decline(speculation: dict[str, object]) -> None:
         lambda p: replace(p, tree=replace(p.tree, scores=(math.nan,) * 8)),
         lambda p: replace(p, tree=replace(p.tree, scores=(2.0,) * 8)),
         lambda p: replace(p, tree=replace(p.tree, scores=(0.5,))),
+        lambda p: replace(p, tree=replace(p.tree, source_masks=(2,) * 8)),
+        lambda p: replace(p, tree=replace(p.tree, source_names=("unheard of",))),
     ],
 )
 async def test_stale_foreign_and_broken_proposals_are_dropped(
