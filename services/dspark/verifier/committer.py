@@ -43,7 +43,9 @@ class Committer:
         self, entries: Seq[ScheduledWork], logits: NDArray[np.float32], top_k: int
     ) -> list[WorkResult]:
         """The results of the entries, whose logits [num_logits, vocab_size] follow their order."""
-        tops = top_ids(logits, top_k) if top_k and len(logits) else _NO_TOP
+        tops = _NO_TOP
+        if top_k and len(logits):
+            tops = top_ids(logits, min(top_k, logits.shape[1]))
         walks: list[WalkResult] = []
         results: list[WorkResult] = []
         first = 0
