@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dspark.candidates.__main__ import main
 from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.registry import REGISTRY, build_sources
 from dspark.candidates.sources.redis_store import RedisStore
@@ -73,3 +75,24 @@ def test_a_given_vocabulary_stays_and_an_unknown_one_grows() -> None:
         vocabulary.note([3, 99, 4])
         vocabulary.note([5])
     assert (given.size, learned.size) == (10, 100)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variable", "message"),
+    [
+        (["--sources", "tea-leaves"], None, "tea-leaves"),
+        (["--lease-s", "0"], None, "lease_s"),
+        ([], ("DSPARK_VOCAB_SIZE", "many"), "DSPARK_VOCAB_SIZE"),
+    ],
+)
+def test_the_process_ends_with_the_name_of_a_bad_setting(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: list[str],
+    variable: tuple[str, str] | None,
+    message: str,
+) -> None:
+    if variable is not None:
+        monkeypatch.setenv(*variable)
+    with pytest.raises(SystemExit, match=message):
+        main(["--listen", f"unix:{tmp_path}/s", *arguments])

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Sequence
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import InvalidResponse, RedisError
 
 from dspark.candidates.circuit_breaker import CircuitBreaker
 from dspark.candidates.sources.context_key import ContextKey
@@ -88,7 +88,7 @@ class RedisStore(ContinuationStore):
     async def _fetch(self, keys: Sequence[ContextKey]) -> list[Counted]:
         try:
             async with asyncio.timeout(self._deadline_s):
-                values = await self._client.mget([self._name(key) for key in keys])
+                values = await self._values(keys)
         except Exception as error:
             self._lookup_failed(error)
             return [[] for _ in keys]
@@ -107,8 +107,8 @@ class RedisStore(ContinuationStore):
             self.counts["learn"] += 1
             self._writes.failed()
             return
-        self.counts["refused"] += refused
         if refused:
+            self.counts["refused"] += refused
             self._writes.failed()
         else:
             self._writes.succeeded()
@@ -120,7 +120,7 @@ class RedisStore(ContinuationStore):
         nothing but speed.
         """
         keys = list(dict.fromkeys(key for key, _ in lessons))
-        values = await self._client.mget([self._name(key) for key in keys])
+        values = await self._values(keys)
         known = {key: self._unpack(key, value) for key, value in zip(keys, values, strict=True)}
         for key, token_ids in lessons:
             count_one(known[key], token_ids)
@@ -129,6 +129,12 @@ class RedisStore(ContinuationStore):
             pipeline.set(self._name(key), pack(key.digest, counted), ex=self._ttl_s)
         replies = await pipeline.execute(raise_on_error=False)
         return sum(isinstance(reply, Exception) for reply in replies)
+
+    async def _values(self, keys: Sequence[ContextKey]) -> Sequence[object]:
+        values: object = await self._client.mget([self._name(key) for key in keys])
+        if not isinstance(values, list) or len(values) != len(keys):
+            raise InvalidResponse("not one value for each key")
+        return values
 
     def _name(self, key: ContextKey) -> bytes:
         slot = int.from_bytes(key.digest, "little") % self._max_entries
