@@ -1,0 +1,80 @@
+"""The command line as a whole."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from dspark.cli import serve
+from dspark.cli.__main__ import run
+from dspark.cli.models.known import DEFAULT_MODEL, KNOWN_MODELS
+from dspark.cli.models.prepare import known_entry
+
+
+@pytest.mark.parametrize("command", ["serve", "chat", "generate", "bench", "models"])
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run([command, "--help"])
+    assert caught.value.code == 0
+    assert command in capsys.readouterr().out
+
+
+def test_models_lists_names_licences_and_presence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["models"]) == 0
+    absent = capsys.readouterr().out
+    assert DEFAULT_MODEL in absent
+    assert "Apache-2.0" in absent
+    known_entry(KNOWN_MODELS[DEFAULT_MODEL]).mkdir(parents=True)
+    assert run(["models", "list"]) == 0
+    assert capsys.readouterr().out != absent
+
+
+def test_an_unknown_model_is_refused_with_the_known_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["models", "fetch", "gpt-9"]) == 1
+    assert run(["serve", "--model", "gpt-9", "--http-port", "0", "--grpc-port", "0"]) == 1
+    assert capsys.readouterr().err.count(DEFAULT_MODEL) == 2
+
+
+@pytest.mark.parametrize("flag", ["--http-port", "--grpc-port"])
+def test_a_taken_port_ends_serve_before_the_model_is_looked_at(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = {"--http-port": "--grpc-port", "--grpc-port": "--http-port"}[flag]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert run(["serve", flag, port, other, "0", "--model", "gpt-9"]) == 2
+    error = capsys.readouterr().err
+    assert flag in error
+    assert "gpt-9" not in error
+
+
+def test_base_url_and_embedded_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["generate", "hi", "--base-url", "127.0.0.1:1", "--embedded"]) == 2
+
+
+def test_a_named_server_that_does_not_answer_is_an_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["generate", "hi", "--base-url", "127.0.0.1:1"]) == 1
+    assert "no DSpark server is ready at 127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_settings_come_from_the_environment_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DSPARK_HTTP_PORT", "eighty")
+    with pytest.raises(SystemExit, match="DSPARK_HTTP_PORT"):
+        run(["serve"])
+
+
+def test_the_greeting_has_addresses_that_can_be_reached() -> None:
+    text = serve.greeting("m", "0.0.0.0", 8000, 50051)
+    assert "http://127.0.0.1:8000/v1/chat/completions" in text
+    assert "0.0.0.0" not in text
+    assert "[::1]:50051" in serve.greeting("m", "::", 8000, 50051)

@@ -1,0 +1,151 @@
+"""``chat`` and ``generate`` with a scripted client."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from dspark.cli import chat, generate
+from dspark.cli.__main__ import run
+from dspark.client import Chunk
+from dspark.errors import InvalidArgument
+from dspark.sampling import SpeculationStats
+from harness.completions import make_completion
+
+
+class FakeStream:
+    """Two chunks; a prompt with "interrupt" in it stops after one, as Ctrl-C does."""
+
+    def __init__(self, text: str) -> None:
+        self._interrupts = "interrupt" in text
+        self.completion = make_completion(
+            (1, 2, 3, 4), speculation=SpeculationStats(rounds=2, accepted=1), elapsed_ms=100.0
+        )
+
+    def __iter__(self) -> Iterator[Chunk]:
+        yield Chunk("Hel", (1, 2), 1)
+        if self._interrupts:
+            raise KeyboardInterrupt
+        yield Chunk("lo", (3, 4), 0)
+
+    def __enter__(self) -> FakeStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+class FakeClient:
+    """Remembers prompts and options."""
+
+    def __init__(self) -> None:
+        self.prompts: list[Any] = []
+        self.options: list[dict[str, Any]] = []
+
+    def stream(self, prompt: Any, **options: Any) -> FakeStream:
+        self.prompts.append(prompt)
+        self.options.append(options)
+        if "bad" in str(prompt):
+            raise InvalidArgument("messages", "no")
+        return FakeStream(str(prompt))
+
+    def generate(self, prompt: Any, **options: Any) -> Any:
+        self.stream(prompt, **options)
+        return make_completion((1, 2))
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
+    client = FakeClient()
+
+    @contextmanager
+    def connected(*_: object) -> Iterator[FakeClient]:
+        yield client
+
+    monkeypatch.setattr(chat, "connected", connected)
+    monkeypatch.setattr(generate, "connected", connected)
+    return client
+
+
+def type_lines(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(line + "\n" for line in lines)))
+
+
+def test_generate_asks_as_a_user_or_continues_text(
+    client: FakeClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["generate", "hi", "--temperature", "0", "--stop", "a", "--stop", "b"]) == 0
+    assert run(["generate", "hi", "--raw", "--no-speculation"]) == 0
+    assert client.prompts == [[{"role": "user", "content": "hi"}], "hi"]
+    assert (client.options[0]["temperature"], client.options[0]["stop"]) == (0.0, ["a", "b"])
+    assert [options["speculation"] for options in client.options] == [None, False]
+    assert capsys.readouterr().out == "Hello\nHello\n"
+
+
+def test_generate_reads_standard_input(client: FakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    type_lines(monkeypatch, "from a pipe")
+    run(["generate", "-", "--raw"])
+    assert client.prompts == ["from a pipe\n"]
+
+
+def test_generate_json_is_the_whole_completion(
+    client: FakeClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["generate", "hi", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["token_ids"] == [1, 2]
+    assert result["finish_reason"] == "length"
+    assert result["usage"]["completion_tokens"] == 2
+
+
+def test_generate_reports_errors_in_one_line(
+    client: FakeClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["generate", "bad"]) == 1
+    assert capsys.readouterr().err == "dspark: messages: no\n"
+
+
+def test_chat_keeps_the_conversation(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    type_lines(monkeypatch, "one", "", "two", "/reset", "three", "/exit", "four")
+    assert run(["chat", "--system", "be brief"]) == 0
+    system = {"role": "system", "content": "be brief"}
+    one = {"role": "user", "content": "one"}
+    answer = {"role": "assistant", "content": "Hello"}
+    assert client.prompts == [
+        [system, one],
+        [system, one, answer, {"role": "user", "content": "two"}],
+        [system, {"role": "user", "content": "three"}],
+    ]
+    captured = capsys.readouterr()
+    assert captured.out == "Hello\nHello\nHello\n"
+    assert captured.err.count("[4 tokens, 40.0 tokens/s, 25% from speculation]") == 3
+
+
+def test_chat_ends_an_answer_on_ctrl_c_and_goes_on(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    type_lines(monkeypatch, "interrupt", "next")
+    assert run(["chat"]) == 0
+    assert client.prompts[1][1] == {"role": "assistant", "content": "Hel"}
+    assert "[cancelled]" in capsys.readouterr().err
+
+
+def test_chat_forgets_a_failed_turn(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    type_lines(monkeypatch, "bad", "good")
+    assert run(["chat"]) == 0
+    assert client.prompts[1] == [{"role": "user", "content": "good"}]
+    assert "error: messages: no" in capsys.readouterr().err
+
+
+def test_summary_of_an_empty_answer() -> None:
+    empty = make_completion((), elapsed_ms=0.0)
+    assert chat.summary(empty) == "[0 tokens, 0.0 tokens/s, 0% from speculation]"
