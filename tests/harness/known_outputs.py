@@ -1,0 +1,23 @@
+"""What plain decoding gave, so that scripted sources can be right or wrong on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class KnownOutputs:
+    """Whole texts (prompt and output) of finished plain runs."""
+
+    def __init__(self) -> None:
+        self._texts: list[tuple[int, ...]] = []
+
+    def learn(self, prompt: Sequence[int], output: Sequence[int]) -> None:
+        self._texts.append((*prompt, *output))
+
+    def truth(self, token_ids: Sequence[int]) -> Sequence[int]:
+        """What followed these tokens; nothing if no known text begins with them."""
+        known = tuple(token_ids)
+        for text in self._texts:
+            if text[: len(known)] == known and len(text) > len(known):
+                return text[len(known) :]
+        return ()
