@@ -84,13 +84,13 @@ class FakeScheduler:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    async def wait_cancelled(self, timeout_s: float = 1.0) -> bool:
-        """Whether a call was cancelled within the time."""
+    async def wait_cancelled(self, timeout_s: float = 1.0, count: int = 1) -> bool:
+        """Whether so many calls were cancelled within the time."""
         for _ in range(int(timeout_s / 0.01)):
-            if self.cancelled:
+            if len(self.cancelled) >= count:
                 return True
             await asyncio.sleep(0.01)
-        return bool(self.cancelled)
+        return len(self.cancelled) >= count
 
 
 class _Servicer(scheduler_service_pb2_grpc.SchedulerServiceServicer):

@@ -122,4 +122,4 @@ async def test_what_outlasts_the_drain_ends_with_an_error(tmp_path: Path) -> Non
         *_, error, last = sse_events((await streamed).text)
         assert (error["error"]["code"], last) == ("draining", "[DONE]")
         assert (await whole).status_code == 503
-        assert len(stack.scheduler.cancelled) == 2
+        assert await stack.scheduler.wait_cancelled(count=2)
