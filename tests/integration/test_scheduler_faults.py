@@ -184,7 +184,11 @@ async def test_requests_of_a_verifier_that_stays_away_end_and_health_says_so() -
             for task in tasks:
                 with pytest.raises(BackendUnavailable, match="verifier"):
                     await task
+            verifier.is_ready = False
+            with pytest.raises(BackendUnavailable, match="verifier"):
+                await scheduler.client.generate(make_request("r", (1, 2), params_of(0)))
             verifier.faults.clear()
+            verifier.is_ready = True
             await until(lambda: scheduler.server.scheduler.is_healthy)
             streamed = await scheduler.client.generate(
                 make_request("r0", prompt_of(0), params_of(0))

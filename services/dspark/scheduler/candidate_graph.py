@@ -11,7 +11,7 @@ from dspark.step import WorkResult
 
 # Successors and ends are hints: beyond these bounds a worker that is away simply misses some.
 MAX_SUCCESSOR_ROWS = 1024
-MAX_ENDS = 4096
+MAX_ENDS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,8 @@ class CandidateGraph:
     def add_end(self, request: Request, completed: bool) -> None:
         if len(self._ends) < MAX_ENDS:
             self._ends[request] = completed
+        else:
+            self._known.pop(request, None)
 
     def add_successors(self, request: Request, result: WorkResult) -> None:
         """Keep the target's own most likely successors of the rows it computed."""

@@ -29,6 +29,11 @@ class CostTable:
         """None when nothing was measured."""
         return cls(points) if points else None
 
+    @property
+    def max_rows(self) -> int:
+        """Rows of the last measured point."""
+        return self._last_rows
+
     def ms(self, rows: int) -> float:
         if rows <= self._last_rows:
             return self._dense[rows]

@@ -31,6 +31,7 @@ FIRST_PROPOSE_MS = 2.0
 # Before anything was proposed, hope for nodes that are right this often.
 FIRST_SCORE = 0.7
 PROFILE_WEIGHT = 0.2
+MAX_SLOWNESS = 4.0
 # Successors are worth having while candidates are asked; steps after the last asking in which they
 # still are.
 SUCCESSOR_STEPS = 4
@@ -75,6 +76,8 @@ class Drafting:
     limits: DraftLimits
     costs: CostTable | None
     calibration: Calibration = field(default_factory=Calibration)
+    # forward time over what the cost table says
+    slowness: MovingAverage = field(default_factory=lambda: MovingAverage(1.0, weight=0.05))
     propose_ms: MovingAverage = field(default_factory=lambda: MovingAverage(FIRST_PROPOSE_MS))
     step: int = 0
     # time that the last step waited for candidates
@@ -135,6 +138,17 @@ class Drafting:
         """Let candidates know of the running requests, without waiting."""
         if not self.policy.is_off and self.link is not None:
             self.link.observe_in_background([r for r in requests if r.spec.speculation.enabled])
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether candidates have yet to be told that a request ended."""
+        return self.link is not None and self.link.graph.has_ends
+
+    def note_forward(self, num_rows: int, forward_ms: float) -> None:
+        """Compare a forward pass with the cost table: the machine may be faster or slower now."""
+        if self.costs is not None and 0 < num_rows <= self.costs.max_rows and forward_ms > 0:
+            ratio = forward_ms / self.costs.ms(num_rows)
+            self.slowness.add(min(max(ratio, 1 / MAX_SLOWNESS), MAX_SLOWNESS))
 
     def end(self, request: Request, completed: bool) -> None:
         self._states.pop(request, None)
@@ -214,6 +228,8 @@ class Drafting:
     ) -> None:
         offers = dict(zip(trees, scored, strict=True))
         for request in asked:
+            if request.is_finished:
+                continue
             state = self._state(request)
             state.asked_at = self.step
             offer = sorted(offers[request].survivals, reverse=True) if request in offers else []
@@ -225,8 +241,9 @@ class Drafting:
             num_rows=batch.num_rows,
             num_committing=batch.num_committing,
             max_nodes=batch.max_nodes,
-            overhead_ms=overhead_ms,
-            propose_ms=self.propose_ms.value,
+            # Only ratios of times matter: in units of the table's milliseconds.
+            overhead_ms=overhead_ms / self.slowness.value,
+            propose_ms=self.propose_ms.value / self.slowness.value,
             costs=self.costs,
         )
 

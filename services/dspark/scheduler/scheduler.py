@@ -87,16 +87,20 @@ class Scheduler:
                 await self._loop.run()
             except VerifierLost as error:
                 log.error("the verifier is lost: %s", error)
+                self._loop = None
                 self._live.fail_all(BackendUnavailable("verifier", error.message))
 
     def submit(self, spec: RequestSpec) -> Request:
         """Check and queue a request; its events are in ``Request.stream``.
 
-        Raises InvalidArgument, ContextLength, DuplicateRequest, QueueFull, NotReady or Draining.
+        Raises InvalidArgument, ContextLength, DuplicateRequest, QueueFull, NotReady, Draining, or
+        BackendUnavailable while the verifier is lost.
         """
         if self._is_draining:
             raise Draining("this scheduler is shutting down")
         info = self._verifier.info
+        if self._loop is None:
+            raise BackendUnavailable("verifier", "does not answer")
         known = self._candidates.info if self._candidates is not None else None
         spec = Limits.of(info, known.sources if known is not None else None).check(spec)
         request = self._live.submit(spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from dataclasses import dataclass
@@ -25,7 +26,10 @@ log = logging.getLogger(__name__)
 FIRST_OVERHEAD_MS = 2.0
 # After this many refused steps in a row each request is tried alone, to find the one at fault.
 MAX_REFUSALS = 2
+# Pause after a step that got nothing done, such as one for which the KV pool had no room.
 IDLE_PAUSE_S = 0.05
+# While idle, what candidates have not heard yet is tried again this often.
+NEWS_INTERVAL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,9 @@ class StepLoop:
             self._drafting.observe(())
             self._progress.idle()
             self._work.clear()
-            await self._work.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(NEWS_INTERVAL_S if self._drafting.has_ends else None):
+                    await self._work.wait()
         self._progress.busy()
 
     def _plan(self, batch: Batch, drafts: Drafts) -> PlannedStep:
@@ -142,6 +148,7 @@ class StepLoop:
         self.num_free_blocks = outcome.num_free_blocks
         self._progress.stepped()
         forward_ms = outcome.forward_ns / 1e6
+        self._drafting.note_forward(outcome.num_rows, forward_ms)
         propose_ms = self._drafting.waited_ms
         wall_ms = (time.perf_counter() - clock.started) * 1e3
         timing = StepTiming(
