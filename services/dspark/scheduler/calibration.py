@@ -2,7 +2,8 @@
 
 A node is tried when a token was drawn at its parent's row, and accepted when it is that token.
 Tries are counted by who proposed the node, how deep it is and what score it had; the calibrated
-score is the accepted share, shrunk to the node's own score while tries are few. Old tries fade.
+score is the accepted share, shrunk to the node's own score while tries are few. Old tries fade, and
+so does the belief in the node's own score.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from dataclasses import dataclass
 
 from dspark.token_tree import TokenTree
 
-PRIOR_WEIGHT = 6.0
+# The node's own score counts as so many tries, fewer with each real one.
+PRIOR_WEIGHT = 3.0
+PRIOR_DECAY = 0.95
 DECAY = 0.99
 SCORE_BINS = 10
 # Below 1, so that a child's survival is always under its parent's.
@@ -28,8 +31,10 @@ _Key = tuple[tuple[str, ...], int, int]
 class _Counts:
     tries: float = 0.0
     accepts: float = 0.0
+    prior_weight: float = PRIOR_WEIGHT
 
     def add(self, accepted: bool) -> None:
+        self.prior_weight *= PRIOR_DECAY
         self.tries = self.tries * DECAY + 1.0
         self.accepts = self.accepts * DECAY + accepted
 
@@ -47,8 +52,8 @@ class Calibration:
         for key, parent, score in zip(self._keys(tree), tree.parents, tree.scores, strict=True):
             counts = self._counts.get(key)
             if counts is not None:
-                score = counts.accepts + PRIOR_WEIGHT * score
-                score /= counts.tries + PRIOR_WEIGHT
+                score = counts.accepts + counts.prior_weight * score
+                score /= counts.tries + counts.prior_weight
             score = min(max(score, MIN_SCORE), MAX_SCORE)
             survivals.append(score if parent == 0 else score * survivals[parent - 1])
         return survivals
