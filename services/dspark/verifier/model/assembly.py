@@ -96,6 +96,9 @@ def _free_layers(model: Any) -> None:
     """Drop what was packed; the embedding stays with the decoder."""
     model.base_model.layers = torch.nn.ModuleList()
     model.set_output_embeddings(torch.nn.Identity())
+    # Weights are views of the mapped file; one that stays would keep all of it resident.
+    embed = model.get_input_embeddings()
+    embed.weight = torch.nn.Parameter(embed.weight.detach().clone(), requires_grad=False)
 
 
 def _native_class(weights: torch.dtype) -> str:

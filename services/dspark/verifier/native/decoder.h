@@ -78,7 +78,7 @@ class DecoderRun {
     model_ = &model;
     pass_ = &pass;
     reserve();
-    team.run([&](int member) { run_member(team, scratch_[member]); });
+    team.run([&](int member) { run_member(team, member); });
   }
 
  private:
@@ -94,43 +94,44 @@ class DecoderRun {
     context_.reserve(rows, shape.heads * shape.head_dim);
     gated_.reserve(rows, (model_->intermediate_size + kHalf - 1) / kHalf * kHalf);
     const size_t needed = size_t(model_->num_layers) * kPhases + 2;
-    if (counters_.size() < needed) counters_ = std::vector<WorkCounter>(needed);
-    for (auto& counter : counters_) counter.next.store(0, std::memory_order_relaxed);
+    while (shares_.size() < needed) shares_.emplace_back(int(scratch_.size()));
+    for (auto& share : shares_) share.reset();
   }
 
-  void run_member(Team& team, AttentionScratch& scratch) {
+  void run_member(Team& team, int member) {
+    AttentionScratch& scratch = scratch_[member];
     const int rows = pass_->rows, kv_heads = model_->shape.kv_heads;
-    WorkCounter* counter = counters_.data();
+    WorkShare* share = shares_.data();
     for (int i = 0; i < model_->num_layers; ++i) {
       const DecoderLayer& layer = model_->layers[i];
       const DecoderLayer* previous = i ? &model_->layers[i - 1] : nullptr;
-      (counter++)->drain(rows, 1, [&](int row) { enter_layer(layer, previous, row); });
+      (share++)->drain(member, rows, [&](int row) { enter_layer(layer, previous, row); });
       team.barrier();
-      project(*counter++, layer.qkv, normed_, qkv_);
+      project(*share++, member, layer.qkv, normed_, qkv_);
       team.barrier();
-      (counter++)->drain(rows, 1, [&](int row) { rotate_and_store(layer, i, row); });
+      (share++)->drain(member, rows, [&](int row) { rotate_and_store(layer, i, row); });
       team.barrier();
-      (counter++)->drain(rows * kv_heads, 1, [&](int item) {
+      (share++)->drain(member, rows * kv_heads, [&](int item) {
         attend(layer, i, item / kv_heads, item % kv_heads, scratch);
       });
       team.barrier();
-      project(*counter++, layer.output, context_, branch_);
+      project(*share++, member, layer.output, context_, branch_);
       team.barrier();
-      (counter++)->drain(rows, 1, [&](int row) { enter_mlp(layer, row); });
+      (share++)->drain(member, rows, [&](int row) { enter_mlp(layer, row); });
       team.barrier();
-      (counter++)->drain(layer.gate_up.panels(), 1, [&](int panel) { gate_up(layer, panel); });
+      (share++)->drain(member, layer.gate_up.panels(), [&](int panel) { gate_up(layer, panel); });
       team.barrier();
-      project(*counter++, layer.down, gated_, branch_);
+      project(*share++, member, layer.down, gated_, branch_);
       team.barrier();
     }
-    (counter++)->drain(pass_->num_logits, 1, [&](int index) { leave(index); });
+    (share++)->drain(member, pass_->num_logits, [&](int index) { leave(index); });
     team.barrier();
     const PackedLinear& head = model_->head;
-    counter->drain(head.panels(), 2, [&](int panel) { logits(head, panel); });
+    share->drain(member, head.panels(), [&](int panel) { logits(head, panel); });
   }
 
-  void project(WorkCounter& counter, const PackedLinear& w, RowBuffer& x, RowBuffer& y) {
-    counter.drain(w.panels(), 1, [&](int panel) {
+  void project(WorkShare& share, int member, const PackedLinear& w, RowBuffer& x, RowBuffer& y) {
+    share.drain(member, w.panels(), [&](int panel) {
       linear_panel_to(w, panel, x.row(0), x.stride(), pass_->rows, y.row(0), y.stride());
     });
   }
@@ -208,6 +209,6 @@ class DecoderRun {
   const Decoder* model_ = nullptr;
   const DecoderPass* pass_ = nullptr;
   std::vector<AttentionScratch> scratch_;
-  std::vector<WorkCounter> counters_;
+  std::vector<WorkShare> shares_;
   RowBuffer residual_, normed_, branch_, qkv_, context_, gated_;
 };

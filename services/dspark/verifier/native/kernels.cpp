@@ -65,9 +65,9 @@ void dspark_pack(const void* source, int32_t n, int32_t k, int32_t is_bf16, void
 
 // y [rows, n] = x [rows, ldx] W^T; rows of x are readable up to padded k.
 void dspark_linear(Team* team, const PackedLinear* w, const float* x, int32_t ldx, int32_t rows, float* y) {
-  WorkCounter counter;
-  team->run([&](int) {
-    counter.drain(w->panels(), 1, [&](int panel) {
+  WorkShare panels(team->size());
+  team->run([&](int member) {
+    panels.drain(member, w->panels(), [&](int panel) {
       linear_panel_to(*w, panel, x, ldx, rows, y, w->n);
     });
   });
@@ -79,14 +79,14 @@ void dspark_attention(Team* team, const HeadShape* shape, const AttentionParams*
                       const float* v, void* k_pool, void* v_pool, float* out) {
   const size_t q_size = size_t(shape->heads) * shape->head_dim;
   const size_t kv_size = size_t(shape->kv_heads) * shape->head_dim;
-  WorkCounter stores, items;
-  team->run([&](int) {
+  WorkShare stores(team->size()), items(team->size());
+  team->run([&](int member) {
     AttentionScratch scratch;
-    stores.drain(rows, 1, [&](int row) {
+    stores.drain(member, rows, [&](int row) {
       store_kv_row(*shape, k_pool, v_pool, batch->slot_mapping[row], k + row * kv_size, v + row * kv_size);
     });
     team->barrier();
-    items.drain(rows * shape->kv_heads, 1, [&](int item) {
+    items.drain(member, rows * shape->kv_heads, [&](int item) {
       const int row = item / shape->kv_heads;
       attend_row(*shape, *params, *batch, row, item % shape->kv_heads, q + row * q_size, k_pool, v_pool,
                  scratch, out + row * q_size);

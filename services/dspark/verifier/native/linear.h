@@ -66,11 +66,16 @@ struct PackedLinear {
   size_t half_bytes() const { return size_t(padded_k()) * kHalf * (is_bf16 ? 2 : 4); }
 };
 
-constexpr int kPrefetchBytes = 1024;
+// How far ahead weights are fetched. The last of several tiles, whose own panel is in the cache by then,
+// fetches the next panel.
+#ifndef DSPARK_PREFETCH
+#define DSPARK_PREFETCH 1024
+#endif
+constexpr size_t kPrefetchBytes = DSPARK_PREFETCH;
 
 template <int ROWS, int HALVES>
 static inline void tile_bf16(const float* x, int ldx, const char* base, size_t half_bytes, int steps,
-                             const float* bias, float* out) {
+                             size_t ahead, const float* bias, float* out) {
   constexpr int PER_HALF = kHalf / kWidth;
   constexpr int V = HALVES * PER_HALF;
   Vector acc[ROWS][V];
@@ -84,7 +89,7 @@ static inline void tile_bf16(const float* x, int ldx, const char* base, size_t h
     Vector w[V];
     for (int h = 0; h < HALVES; ++h) {
       const uint32_t* pairs = half[h] + size_t(step) * kHalf;
-      _mm_prefetch(reinterpret_cast<const char*>(pairs) + kPrefetchBytes, _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(pairs) + ahead, _MM_HINT_T0);
       for (int v = 0; v < PER_HALF; ++v) w[h * PER_HALF + v] = vload_even(pairs + v * kWidth);
     }
     for (int r = 0; r < ROWS; ++r) {
@@ -135,9 +140,9 @@ static inline void tile_fp32(const float* x, int ldx, const char* base, size_t h
 
 template <int ROWS, int HALVES>
 static inline void tile(const PackedLinear& w, const char* base, const float* bias, const float* x,
-                        int ldx, float* out) {
+                        int ldx, size_t ahead, float* out) {
   if (w.is_bf16) {
-    tile_bf16<ROWS, HALVES>(x, ldx, base, w.half_bytes(), w.padded_k() / 2, bias, out);
+    tile_bf16<ROWS, HALVES>(x, ldx, base, w.half_bytes(), w.padded_k() / 2, ahead, bias, out);
   } else {
     tile_fp32<ROWS, HALVES>(x, ldx, base, w.half_bytes(), w.k, bias, out);
   }
@@ -145,18 +150,19 @@ static inline void tile(const PackedLinear& w, const char* base, const float* bi
 
 // One tile of ROWS rows by one panel; out is [ROWS, 32].
 template <int ROWS>
-static void panel_tile(const PackedLinear& w, int panel, const float* x, int ldx, float* out) {
+static void panel_tile(const PackedLinear& w, int panel, const float* x, int ldx, size_t ahead,
+                       float* out) {
   const char* base = static_cast<const char*>(w.weight) + 2 * w.half_bytes() * panel;
   const float* bias = w.bias ? w.bias + panel * kPanel : nullptr;
   if constexpr (ROWS <= kMaxRowsOfPanel) {
-    tile<ROWS, 2>(w, base, bias, x, ldx, out);
+    tile<ROWS, 2>(w, base, bias, x, ldx, ahead, out);
   } else {
-    tile<ROWS, 1>(w, base, bias, x, ldx, out);
-    tile<ROWS, 1>(w, base + w.half_bytes(), bias ? bias + kHalf : nullptr, x, ldx, out + kHalf);
+    tile<ROWS, 1>(w, base, bias, x, ldx, ahead, out);
+    tile<ROWS, 1>(w, base + w.half_bytes(), bias ? bias + kHalf : nullptr, x, ldx, ahead, out + kHalf);
   }
 }
 
-using PanelTile = void (*)(const PackedLinear&, int, const float*, int, float*);
+using PanelTile = void (*)(const PackedLinear&, int, const float*, int, size_t, float*);
 
 static inline PanelTile panel_tile_of(int rows) {
   static constexpr PanelTile kTiles[] = {
@@ -176,7 +182,8 @@ static inline void linear_panel(const PackedLinear& w, int panel, const float* x
   const int tiles = (rows + kMaxRows - 1) / kMaxRows;
   for (int t = 0, first = 0; t < tiles; ++t) {
     const int count = (rows - first + tiles - t - 1) / (tiles - t);
-    panel_tile_of(count)(w, panel, x + size_t(first) * ldx, ldx, out);
+    const size_t ahead = tiles > 1 && t == tiles - 1 ? 2 * w.half_bytes() : kPrefetchBytes;
+    panel_tile_of(count)(w, panel, x + size_t(first) * ldx, ldx, ahead, out);
     for (int r = 0; r < count; ++r) store(first + r, out + r * kPanel);
     first += count;
   }

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -108,17 +109,34 @@ class Team {
   alignas(64) std::atomic<unsigned> phase_{0};
 };
 
-// Hands out work items of one phase to whichever member is free; results never depend on who took what.
-struct alignas(64) WorkCounter {
-  std::atomic<int> next{0};
+// Hands out the work items of one phase. Each member has a range of its own, so that it reads weights in
+// order, and helps the others when it is done; results never depend on who took what.
+class WorkShare {
+ public:
+  explicit WorkShare(int members = 1) : taken_(members) {}
+
+  void reset() {
+    for (auto& own : taken_) own.count.store(0, std::memory_order_relaxed);
+  }
 
   template <class Body>
-  void drain(int count, int chunk, const Body& body) {
-    for (;;) {
-      const int first = next.fetch_add(chunk, std::memory_order_relaxed);
-      if (first >= count) return;
-      const int last = first + chunk < count ? first + chunk : count;
-      for (int item = first; item < last; ++item) body(item);
+  void drain(int member, int num_items, const Body& body) {
+    const int members = int(taken_.size());
+    for (int i = 0; i < members; ++i) {
+      const int owner = (member + i) % members;
+      const int first = int(int64_t(num_items) * owner / members);
+      const int last = int(int64_t(num_items) * (owner + 1) / members);
+      for (;;) {
+        const int item = first + taken_[owner].count.fetch_add(1, std::memory_order_relaxed);
+        if (item >= last) break;
+        body(item);
+      }
     }
   }
+
+ private:
+  struct alignas(64) Taken {
+    std::atomic<int> count{0};
+  };
+  std::vector<Taken> taken_;
 };
