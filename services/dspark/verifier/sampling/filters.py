@@ -17,15 +17,15 @@ from dspark.verifier.sampling.top_ids import top_ids
 Ids = NDArray[np.int64]
 Logits = NDArray[np.float32]
 
-# How far below the largest scaled logit top-p looks for its tokens; the last step looks everywhere.
-_NUCLEUS_WIDTHS = (8.0, 20.0, math.inf)
+# How far below the largest scaled logit top-p looks for its tokens before it looks everywhere.
+_NUCLEUS_WIDTHS = (8.0, 20.0)
 
 
 def surviving_tokens(logits: Logits, params: SamplingParams) -> Ids | None:
-    """Ids that survive the filters, in no particular order; None means all of them."""
+    """Ids that survive the filters, ascending; None means all of them."""
     ids: Ids | None = None
     if 0 < params.top_k < len(logits):
-        ids = top_ids(logits[None], params.top_k)[0]
+        ids = np.sort(top_ids(logits[None], params.top_k)[0])
     if params.top_p < 1.0:
         ids = keep_top_p(logits, ids, params.temperature, params.top_p)
     if params.min_p > 0.0:
@@ -34,16 +34,16 @@ def surviving_tokens(logits: Logits, params: SamplingParams) -> Ids | None:
 
 
 def keep_top_p(logits: Logits, ids: Ids | None, temperature: float, top_p: float) -> Ids:
-    """The fewest most likely of ``ids`` (descending; None means all) that together reach p."""
-    if ids is None:
-        weights = _weights(logits, temperature)
-        wanted = top_p * float(weights.sum(dtype=np.float64))
-        ids = _descending_ids(logits, weights, wanted)
-        masses = np.cumsum(weights[ids], dtype=np.float64)
-    else:
-        masses = np.cumsum(_weights(logits[ids], temperature), dtype=np.float64)
-        wanted = top_p * float(masses[-1])
-    return ids[: int(np.searchsorted(masses, wanted)) + 1]
+    """The fewest most likely of ascending ``ids`` (None means all) that together reach p."""
+    values = logits if ids is None else logits[ids]
+    weights = _weights(values, temperature)
+    wanted = top_p * float(weights.sum(dtype=np.float64))
+    leading = _leading_part(weights, wanted)
+    descending = np.sort(values[leading])[::-1]
+    masses = np.cumsum(_weights(descending, temperature), dtype=np.float64)
+    count = min(int(np.searchsorted(masses, wanted)) + 1, len(descending))
+    kept = _largest(values[leading], count, descending[count - 1])
+    return leading[kept] if ids is None else ids[leading[kept]]
 
 
 def keep_min_p(logits: Logits, ids: Ids | None, temperature: float, min_p: float) -> Ids:
@@ -61,10 +61,17 @@ def _weights(logits: Logits, temperature: float) -> Logits:
     return weights
 
 
-def _descending_ids(logits: Logits, weights: Logits, wanted: float) -> Ids:
-    """Ids of the most likely part of the vocabulary, descending, that weighs ``wanted`` or more."""
+def _leading_part(weights: Logits, wanted: float) -> Ids:
+    """Indices, ascending, of the largest weights, enough of them to weigh ``wanted``."""
     for width in _NUCLEUS_WIDTHS:
-        ids = np.flatnonzero(weights >= np.float32(math.exp(-width)))
-        if float(weights[ids].sum(dtype=np.float64)) > wanted or width == math.inf:
-            break
-    return ids[np.argsort(-logits[ids], kind="stable")]
+        indices = np.flatnonzero(weights >= np.float32(math.exp(-width)))
+        if float(weights[indices].sum(dtype=np.float64)) > wanted:
+            return indices
+    return np.arange(len(weights))
+
+
+def _largest(values: Logits, count: int, smallest: np.float32) -> Ids:
+    """Indices, ascending, of the ``count`` largest values, of which ``smallest`` is the last."""
+    above = np.flatnonzero(values > smallest)
+    tied = np.flatnonzero(values == smallest)[: count - len(above)]
+    return np.sort(np.concatenate([above, tied]))

@@ -50,27 +50,33 @@ class Sampler:
 
     def _draw_with_noise(self, logits: Logits, noise: KeyedNoise) -> int:
         survivors = surviving_tokens(logits, self._params)
-        if survivors is None:
-            return perturbed_argmax(logits, self._params.temperature, noise)
-        survivors.sort()
-        return _best(logits, survivors, self._params.temperature, noise)[1]
+        return perturbed_argmax(logits, survivors, self._params.temperature, noise)
 
 
-def perturbed_argmax(logits: Logits, temperature: float, noise: KeyedNoise) -> int:
-    """``argmax(logits / temperature + gumbel)`` over the whole row, without scoring all of it.
+def perturbed_argmax(logits: Logits, ids: Ids | None, temperature: float, noise: KeyedNoise) -> int:
+    """``argmax(logits / temperature + gumbel)`` over ascending ``ids`` (None means all).
 
-    A token outside the head needs at least ``needed`` of noise to beat the head's best, and its raw
+    A token outside the head needs a certain amount of noise to beat the head's best, and its raw
     bits tell whether it can have that; so logarithms are taken of few tokens only.
     """
-    head_floor = np.float32(float(logits.max()) - _HEAD_WIDTH * temperature)
-    best = _best(logits, np.flatnonzero(logits >= head_floor), temperature, noise)
+    values = logits if ids is None else logits[ids]
+    head_floor = np.float32(float(values.max()) - _HEAD_WIDTH * temperature)
+    head = _select(ids, np.flatnonzero(values >= head_floor))
+    best = _best(logits, head, temperature, noise)
+    if len(head) == len(values):
+        return best[1]
     scaled_floor = float(head_floor) / temperature
     needed = -best[0] - scaled_floor
     threshold = bits_at_gumbel(needed - 1e-6 - 1e-12 * abs(scaled_floor))
     if threshold is None:
         return best[1]
-    rivals = np.flatnonzero(noise.bits_of_all(len(logits)) >= np.uint64(threshold))
+    bits = noise.bits_of_all(len(logits)) if ids is None else noise.bits(ids)
+    rivals = _select(ids, np.flatnonzero(bits >= np.uint64(threshold)))
     return min(best, _best(logits, rivals, temperature, noise))[1] if len(rivals) else best[1]
+
+
+def _select(ids: Ids | None, indices: Ids) -> Ids:
+    return indices if ids is None else ids[indices]
 
 
 def _best(logits: Logits, ids: Ids, temperature: float, noise: KeyedNoise) -> tuple[float, int]:
