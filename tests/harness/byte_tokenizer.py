@@ -27,7 +27,7 @@ _ALPHABET = byte_alphabet()
 
 
 def byte_tokenizer(pieces: Sequence[bytes] = ()) -> Tokenizer:
-    """Token i is byte i for i < 256; ``pieces`` of several bytes follow; then EOS and TURN, special.
+    """Token i is byte i for i < 256; then ``pieces`` of several bytes, then EOS and TURN, special.
 
     Encoding uses bytes only, so text is one token a byte; pieces come only from scripted token ids.
     """

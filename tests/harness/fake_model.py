@@ -65,8 +65,7 @@ class FakeKvStore:
 
 
 class FakeRunner:
-    """Runs FakeModel over rows and asserts that each row sees positions 0, 1, 2... up to its own.
-    """
+    """Runs FakeModel over rows; asserts that each row sees positions 0, 1, 2... up to its own."""
 
     def __init__(
         self,
