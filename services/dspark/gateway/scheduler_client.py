@@ -10,6 +10,7 @@ from grpc import aio
 from dspark import rpc
 from dspark.errors import BackendUnavailable, DeadlineExceeded
 from dspark.gateway.token_stream import (
+    SCHEDULER,
     GenerationRequest,
     SchedulerInfo,
     SchedulerStatus,
@@ -28,7 +29,6 @@ from dspark.wire.sampling import (
     usage_from_proto,
 )
 
-SERVICE = "scheduler"
 CONTROL_TIMEOUT_S = 2.0
 
 
@@ -48,7 +48,7 @@ class SchedulerClient:
                 pb.GetSchedulerInfoRequest(), timeout=CONTROL_TIMEOUT_S
             )
         except aio.AioRpcError as error:
-            raise rpc.from_rpc_error(error, SERVICE) from error
+            raise rpc.from_rpc_error(error, SCHEDULER) from error
         return _info_from_proto(reply)
 
     async def status(self) -> SchedulerStatus:
@@ -57,7 +57,7 @@ class SchedulerClient:
                 pb.GetSchedulerStatusRequest(), timeout=CONTROL_TIMEOUT_S
             )
         except aio.AioRpcError as error:
-            raise rpc.from_rpc_error(error, SERVICE) from error
+            raise rpc.from_rpc_error(error, SCHEDULER) from error
         return _status_from_proto(reply)
 
     async def generate(
@@ -71,11 +71,11 @@ class SchedulerClient:
                 else:
                     yield _complete_from_proto(event.complete)
                     return
-            raise BackendUnavailable(SERVICE, "the stream ended before the request was complete")
+            raise BackendUnavailable(SCHEDULER, "the stream ended before the request was complete")
         except aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise DeadlineExceeded(f"the request did not end in {timeout_s:g} s") from error
-            raise rpc.from_rpc_error(error, SERVICE) from error
+            raise rpc.from_rpc_error(error, SCHEDULER) from error
         finally:
             call.cancel()
 

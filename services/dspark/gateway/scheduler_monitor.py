@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from dspark.errors import BackendUnavailable, DSparkError, NotReady
-from dspark.gateway.token_stream import SchedulerInfo, TokenSource
+from dspark.gateway.token_stream import SCHEDULER, SchedulerInfo, TokenSource
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,10 @@ class SchedulerMonitor:
 
     @property
     def is_reachable(self) -> bool:
-        return not isinstance(self.problem, BackendUnavailable)
+        """Whether the scheduler itself answered, be it with a problem further behind."""
+        problem = self.problem
+        is_lost = isinstance(problem, BackendUnavailable)
+        return not (is_lost and problem is not None and problem.metadata["service"] == SCHEDULER)
 
     @property
     def known_sources(self) -> frozenset[str]:

@@ -52,7 +52,7 @@ class GatewayServer:
 
     async def start(self) -> None:
         """Raises AddressError when an address is taken."""
-        self._socket = _listen(self._config.http)
+        self._socket = listen(self._config.http)
         self._grpc = rpc.Server([SERVICE_NAME])
         pb_grpc.add_InferenceServiceServicer_to_server(
             InferenceServicer(self.gateway), self._grpc.grpc
@@ -130,13 +130,15 @@ async def serve(config: GatewayConfig) -> None:
     await server.wait_stopped()
 
 
-def _listen(address: str) -> socket.socket:
+def listen(address: str) -> socket.socket:
+    """A bound socket, not yet listening; raises AddressError."""
     try:
         if address.startswith(UNIX):
             return _listen_unix(address.removeprefix(UNIX))
         return _listen_tcp(address)
-    except OSError as error:
-        raise AddressError(f"cannot listen on {address}: {error.strerror or error}") from error
+    except (OSError, OverflowError) as error:  # a port above 65535 overflows
+        reason = getattr(error, "strerror", None) or error
+        raise AddressError(f"cannot listen on {address}: {reason}") from error
 
 
 def _listen_tcp(address: str) -> socket.socket:
@@ -161,7 +163,7 @@ def _listen_unix(path: str) -> socket.socket:
 def _bound(listener: socket.socket, address: tuple[str, int] | str) -> socket.socket:
     try:
         listener.bind(address)
-    except OSError:
+    except Exception:
         listener.close()
         raise
     listener.setblocking(False)

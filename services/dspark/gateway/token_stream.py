@@ -15,6 +15,8 @@ from dspark.sampling import (
     Usage,
 )
 
+SCHEDULER = "scheduler"  # its name in errors
+
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer, processors
 
-from dspark.errors import ContextLength, DSparkError, InvalidArgument, ModelNotFound, NotReady
+from dspark.errors import ContextLength, InvalidArgument, ModelNotFound, NotReady
 from dspark.gateway.client_request import (
     ChatMessage,
     ChatPrompt,
@@ -21,57 +20,24 @@ from dspark.gateway.client_request import (
 )
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.gateway import Gateway, make_gateway
-from dspark.gateway.token_stream import (
-    GenerationRequest,
-    SchedulerInfo,
-    SchedulerStatus,
-    TokenRun,
-    TokensComplete,
-)
+from dspark.gateway.token_stream import GenerationRequest
 from dspark.sampling import SpeculationParams
 from harness.byte_tokenizer import CHAT_TEMPLATE, EOS, TURN, byte_tokenizer, write_model_dir
+from harness.scripted_source import INFO, ScriptedSource
 
 MAX_LEN = 32
 END, TURN_ID = 256, 257
-INFO = SchedulerInfo(
-    model_id="m",
-    vocab_size=300,
-    max_model_len=MAX_LEN,
-    max_pool_tokens=1000,
-    eos_token_ids=frozenset({END}),
-    sources=("suffix", "recycle"),
-    exactness="strict",
-    policy="fixed",
-)
-
-
-class _Source:
-    def __init__(self, info: SchedulerInfo | DSparkError = INFO) -> None:
-        self.answer = info
-
-    async def info(self) -> SchedulerInfo:
-        if isinstance(self.answer, DSparkError):
-            raise self.answer
-        return self.answer
-
-    async def status(self) -> SchedulerStatus:
-        raise NotImplementedError
-
-    def generate(
-        self, request: GenerationRequest, timeout_s: float | None
-    ) -> AsyncGenerator[TokenRun | TokensComplete, None]:
-        raise NotImplementedError
 
 
 async def _gateway(
     folder: Path,
-    source: _Source | None = None,
+    source: ScriptedSource | None = None,
     tokenizer: Tokenizer | None = None,
     template: str | None = CHAT_TEMPLATE,
 ) -> Gateway:
     write_model_dir(folder, tokenizer, template)
     config = GatewayConfig(model_dir=str(folder), served_model_name="m")
-    gateway = make_gateway(config, source or _Source())
+    gateway = make_gateway(config, source or ScriptedSource())
     await gateway.monitor.refresh()
     return gateway
 
@@ -91,7 +57,7 @@ async def test_text_is_encoded_with_special_tokens_parsed_and_nothing_added(tmp_
 
 
 async def test_long_texts_are_encoded_alike(tmp_path: Path) -> None:
-    source = _Source(replace(INFO, max_model_len=100_000, max_pool_tokens=100_000))
+    source = ScriptedSource(replace(INFO, max_model_len=100_000, max_pool_tokens=100_000))
     gateway = await _gateway(tmp_path, source)
     text = f"{TURN}ab" * 4000
     admitted = await gateway.admission.admit(ClientRequest("r", TextPrompt(text)))
@@ -182,7 +148,7 @@ async def test_a_text_that_cannot_fit_is_refused_without_encoding_it(tmp_path: P
 
 
 async def test_the_kv_pool_limits_too(tmp_path: Path) -> None:
-    gateway = await _gateway(tmp_path, _Source(replace(INFO, max_pool_tokens=8)))
+    gateway = await _gateway(tmp_path, ScriptedSource(replace(INFO, max_pool_tokens=8)))
     with pytest.raises(ContextLength) as caught:
         await gateway.admission.admit(ClientRequest("r", TokenPrompt((1,) * 8)))
     assert caught.value.metadata["limit"] == "8"
@@ -243,7 +209,7 @@ async def test_values_out_of_range_are_refused_by_name(
 
 
 async def test_a_source_that_is_down_for_now_is_no_unknown_name(tmp_path: Path) -> None:
-    source = _Source()
+    source = ScriptedSource()
     gateway = await _gateway(tmp_path, source)
     source.answer = replace(INFO, sources=())
     await gateway.monitor.refresh()
@@ -271,6 +237,6 @@ async def test_a_model_without_a_chat_template_says_so(tmp_path: Path) -> None:
 
 
 async def test_before_the_scheduler_is_ready_its_problem_is_the_answer(tmp_path: Path) -> None:
-    gateway = await _gateway(tmp_path, _Source(NotReady("loading")))
+    gateway = await _gateway(tmp_path, ScriptedSource(NotReady("loading")))
     with pytest.raises(NotReady, match="loading"):
         await gateway.admission.admit(ClientRequest("r", TextPrompt("x")))
