@@ -15,8 +15,8 @@ def test_the_root_follows_the_environment(
 ) -> None:
     assert cache_root() == cache_dir
     monkeypatch.delenv("DSPARK_CACHE_DIR")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_root() == tmp_path / "xdg" / "dspark"
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache_root() == tmp_path / "home" / ".cache" / "dspark"
 
 
 def test_an_entry_is_named_by_model_and_content() -> None:

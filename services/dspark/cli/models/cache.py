@@ -16,11 +16,8 @@ _FORM = "f1"
 
 
 def cache_root() -> Path:
-    """DSPARK_CACHE_DIR, else dspark in the user's cache directory."""
-    if given := os.environ.get("DSPARK_CACHE_DIR"):
-        return Path(given).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "dspark"
+    """DSPARK_CACHE_DIR, else ~/.cache/dspark."""
+    return Path(os.environ.get("DSPARK_CACHE_DIR") or Path.home() / ".cache" / "dspark")
 
 
 def entry_path(name: str, digest: str) -> Path:
