@@ -156,7 +156,10 @@ def test_generate_and_chat_commands(server: Served) -> None:
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["model"] == MODEL
     chat = subprocess.run(
-        [sys.executable, "-m", "dspark.cli", "chat", "--base-url", server.grpc_target, "--max-tokens", "8", "--temperature", "0"],
+        [
+            *(sys.executable, "-m", "dspark.cli", "chat", "--base-url", server.grpc_target),
+            *("--max-tokens", "8", "--temperature", "0"),
+        ],
         input="hi\n/reset\nhi\n",
         capture_output=True,
         text=True,
