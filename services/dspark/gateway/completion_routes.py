@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -35,6 +36,8 @@ from dspark.gateway.openai_types import CommonFields
 from dspark.gateway.request_id import draw_request_id
 from dspark.gateway.text_assembly import TextChunk
 
+log = logging.getLogger(__name__)
+
 Events = AsyncGenerator[Event, None]
 
 
@@ -63,24 +66,19 @@ class CompletionRoutes:
             self._gateway.lifecycle.check_accepting()
             admitted = await self._gateway.admission.admit(client)
             events = self._gateway.generation.run(admitted.request, admitted.info.eos_token_ids)
-            writer = self._writer(style, admitted, body)
+            started = await anext(events)
+            assert isinstance(started, Started)
+            writer = ResponseWriter(style, self._gateway.config.model_name, started, _options(body))
             if body.stream:
                 return await _stream(events, writer)
             return await _collect(events, writer, admitted)
 
-    def _writer(
-        self, style: ResponseStyle, admitted: Admitted, body: CommonFields
-    ) -> ResponseWriter:
-        started = Started(
-            admitted.request.request_id,
-            len(admitted.request.prompt_token_ids),
-            admitted.request.sampling.seed,
-        )
-        options = ResponseOptions(
-            return_token_ids=bool(body.return_token_ids),
-            include_usage=bool(body.stream_options and body.stream_options.include_usage),
-        )
-        return ResponseWriter(style, self._gateway.config.model_name, started, options)
+
+def _options(body: CommonFields) -> ResponseOptions:
+    return ResponseOptions(
+        return_token_ids=bool(body.return_token_ids),
+        include_usage=bool(body.stream_options and body.stream_options.include_usage),
+    )
 
 
 def _request_id(request: Request) -> str:
@@ -102,14 +100,12 @@ async def _collect(events: Events, writer: ResponseWriter, admitted: Admitted) -
 
 async def _stream(events: Events, writer: ResponseWriter) -> Response:
     """Waits for the first tokens, so that a refusal still becomes a status code."""
-    first: list[Event] = []
     try:
-        while len(first) < 2:  # Started comes at once, the second event from the scheduler
-            first.append(await anext(events))
+        first = await anext(events)
     except BaseException:
         await events.aclose()
         raise
-    return EventStreamResponse(_encode(first[1], events, writer))
+    return EventStreamResponse(_encode(first, events, writer))
 
 
 async def _encode(
@@ -122,6 +118,9 @@ async def _encode(
                 yield _event(event, writer)
         except DSparkError as error:
             yield event_of(error) + DONE
+        except Exception:
+            log.exception("a stream failed")
+            yield event_of(InternalError("internal error; see the server's log")) + DONE
 
 
 def _event(event: Event, writer: ResponseWriter) -> bytes:
