@@ -11,6 +11,7 @@ import sys
 import uvloop
 
 from dspark.config import parse
+from dspark.verifier.allocator import keep_freed_memory
 from dspark.verifier.config import VerifierConfig
 from dspark.verifier.interfaces import LoadedModel, ModelRefused, Progress
 from dspark.verifier.server import serve
@@ -47,6 +48,7 @@ async def run(config: VerifierConfig) -> int:
 
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    keep_freed_memory()
     config = parse(VerifierConfig, "Serve one model to DSpark schedulers.")
     code = uvloop.run(run(config))
     sys.stdout.flush()
