@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from dspark.token_tree import TokenTree
 
 State = TypeVar("State")
+# -survival, order of discovery, token, parent entry, score, depth, state, the siblings after it,
+# -survival of the parent. A sibling enters the frontier when the one before it leaves.
+_Entry: TypeAlias = tuple[
+    float, int, int, int, float, int, State, Iterator[tuple[int, float, State]], float
+]
 
 
 @dataclass(slots=True)
@@ -39,27 +44,40 @@ def grow(
     """The ``max_nodes`` nodes of the highest survival.
 
     ``expand(state, depth)`` gives ``(token_id, score, state)`` of the children of a node at
-    ``depth``; siblings must differ in token. Only nodes that made it into the tree are expanded.
-    Equal survivals go in the order of discovery.
+    ``depth``, best first and each token once. Only nodes that made it into the tree are expanded,
+    and only so far as their children are needed. Equal survivals go in the order of discovery.
     """
     grown: Growth[State] = Growth()
-    # (-survival, order of discovery, token, parent entry, score, depth, state)
-    frontier: list[tuple[float, int, int, int, float, int, State]] = []
+    token_ids, parents, scores, states = (
+        grown.token_ids,
+        grown.parents,
+        grown.scores,
+        grown.states,
+    )
+    frontier: list[_Entry[State]] = []
     order = 0
     entry, depth, negative, state = 0, 0, -1.0, root
-    while len(grown.token_ids) < max_nodes:
+    while len(token_ids) < max_nodes:
         if depth < max_depth:
-            for token_id, score, child in expand(state, depth):
+            children = iter(expand(state, depth))
+            for token_id, score, child in children:
                 order += 1
-                heapq.heappush(
-                    frontier, (negative * score, order, token_id, entry, score, depth + 1, child)
-                )
+                found = negative * score, order, token_id, entry, score, depth + 1, child
+                heapq.heappush(frontier, (*found, children, negative))
+                break
         if not frontier:
             break
-        negative, _, token_id, parent, score, depth, state = heapq.heappop(frontier)
-        grown.token_ids.append(token_id)
-        grown.parents.append(parent)
-        grown.scores.append(score)
-        grown.states.append(state)
-        entry = len(grown.token_ids)
+        negative, _, token_id, parent, score, depth, state, siblings, above = frontier[0]
+        for next_token, next_score, sibling in siblings:
+            order += 1
+            found = above * next_score, order, next_token, parent, next_score, depth, sibling
+            heapq.heapreplace(frontier, (*found, siblings, above))
+            break
+        else:
+            heapq.heappop(frontier)
+        token_ids.append(token_id)
+        parents.append(parent)
+        scores.append(score)
+        states.append(state)
+        entry = len(token_ids)
     return grown

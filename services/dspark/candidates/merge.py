@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from dspark.candidates.best_first import grow
 from dspark.token_tree import TokenTree
 
@@ -20,6 +22,13 @@ class _Prefix:
         # probability that all its proposers are wrong, taking them as independent
         self.miss = 1.0
         self.children: dict[int, _Prefix] = {}
+
+    @property
+    def score(self) -> float:
+        score = 1.0 - self.miss
+        if score > MAX_SCORE:
+            return MAX_SCORE
+        return score if score > MIN_SCORE else MIN_SCORE
 
 
 class MergedTrees:
@@ -65,7 +74,7 @@ class MergedTrees:
 
 
 def _expand(prefix: _Prefix, depth: int) -> list[tuple[int, float, _Prefix]]:
-    return [
-        (token_id, min(max(1.0 - child.miss, MIN_SCORE), MAX_SCORE), child)
-        for token_id, child in prefix.children.items()
-    ]
+    children = [(token_id, child.score, child) for token_id, child in prefix.children.items()]
+    if len(children) > 1:
+        children.sort(key=itemgetter(1), reverse=True)
+    return children

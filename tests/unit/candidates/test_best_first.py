@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 
 from hypothesis import given
@@ -52,6 +53,7 @@ def test_no_node_below_the_largest_depth_is_even_expanded() -> None:
 def test_survivals_never_rise_and_parents_come_first(
     max_nodes: int, max_depth: int, scores: list[float]
 ) -> None:
+    scores.sort(reverse=True)
     grown = grow(
         0,
         lambda state, depth: [(rank, score, state + 1) for rank, score in enumerate(scores)],
@@ -65,3 +67,15 @@ def test_survivals_never_rise_and_parents_come_first(
     assert all(a >= b or math.isclose(a, b) for a, b in pairwise(survivals))
     available = sum(3**depth for depth in range(1, max_depth + 1))
     assert len(grown.token_ids) == min(max_nodes, available)
+
+
+def test_children_are_drawn_only_as_far_as_they_are_needed() -> None:
+    drawn: list[int] = []
+
+    def expand(state: int, depth: int) -> Iterator[tuple[int, float, int]]:
+        for rank in range(100):
+            drawn.append(rank)
+            yield rank, 0.5 / (rank + 1), rank
+
+    grow(0, expand, max_nodes=3, max_depth=1)
+    assert drawn == [0, 1, 2, 3]

@@ -4,7 +4,7 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dspark.candidates.best_first import grow
@@ -41,7 +41,7 @@ def tree_from_continuations(
 
     def expand(
         reached: Sequence[Continuation], depth: int
-    ) -> Iterator[tuple[int, float, Sequence[Continuation]]]:
+    ) -> Iterable[tuple[int, float, Sequence[Continuation]]]:
         branches: dict[int, list[Continuation]] = {}
         weights: dict[int, float] = {}
         total = 1.0
@@ -50,7 +50,8 @@ def tree_from_continuations(
             if position >= len(occurrence.token_ids):
                 continue
             token_id = occurrence.token_ids[position]
-            weight = occurrence.count * odds[min(occurrence.match_len + depth, last)]
+            match_len = occurrence.match_len + depth
+            weight = occurrence.count * odds[match_len if match_len < last else last]
             total += weight
             if token_id in branches:
                 branches[token_id].append(occurrence)
@@ -58,8 +59,10 @@ def tree_from_continuations(
             else:
                 branches[token_id] = [occurrence]
                 weights[token_id] = weight
-        for token_id, branch in branches.items():
-            yield token_id, weights[token_id] / total, branch
+        order = (
+            weights if len(weights) < 2 else sorted(weights, key=weights.__getitem__, reverse=True)
+        )
+        return [(token_id, weights[token_id] / total, branches[token_id]) for token_id in order]
 
     grown = grow(continuations, expand, max_nodes=max_nodes, max_depth=max_depth)
     return grown.to_tree(source)

@@ -24,7 +24,8 @@ log = logging.getLogger(__name__)
 CONTEXT_LENGTHS = (6, 4, 3, 2)
 # A context of n tokens is worth n + 2 tokens of what follows.
 EXTRA_TOKENS = 2
-# By match length, from 0. PLACEHOLDER
+# By match length, from 0: as for a request's own text, less for the shortest, which say more about
+# the language than about the subject.
 ODDS = (0.0, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 # Learning is done aside, so many lessons at a time, between which other work gets its turn.
 LESSONS_A_BATCH = 32

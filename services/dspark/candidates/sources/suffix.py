@@ -10,7 +10,9 @@ from dspark.candidates.sources.interface import CandidateSource, DraftRequest
 from dspark.candidates.sources.suffix_index import SuffixIndex
 from dspark.token_tree import TokenTree
 
-# By match length, from 0. PLACEHOLDER
+# By match length, from 0. One occurrence is right more often than this (measured odds are 0.4, 1.4,
+# 1.8, 3.2, 5 for 1 to 5 tokens), but occurrences of one text are far from independent, and modest
+# odds leave room for the other sources' guesses.
 ODDS = (0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 MAX_DEPTH = 12
 
