@@ -27,7 +27,7 @@ def convert(gguf: Path, directory: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(
         **source, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
     )
-    _check_vocabulary(tokenizer, model.config.vocab_size)
+    _drop_foreign_tokens(directory, model.config.vocab_size)
     model.generation_config.eos_token_id = sorted(_end_tokens(tokenizer, model.config))
     _say("writing bf16 weights")
     model.save_pretrained(directory)
@@ -54,9 +54,18 @@ def _check_special_tokens(tokenizer: Any) -> None:
             raise SystemExit(f"the tokenizer splits the special token {token!r} into {found}")
 
 
-def _check_vocabulary(tokenizer: Any, vocab_size: int) -> None:
-    if len(tokenizer) > vocab_size:
-        raise SystemExit(f"{len(tokenizer)} tokens do not fit a model of {vocab_size}")
+def _drop_foreign_tokens(directory: Path, vocab_size: int) -> None:
+    """transformers adds special tokens of its own that a file lacks, with ids the model has not."""
+    path, config_path = directory / "tokenizer.json", directory / "tokenizer_config.json"
+    tokenizer, config = json.loads(path.read_text()), json.loads(config_path.read_text())
+    added = tokenizer["added_tokens"]
+    foreign = {token["content"] for token in added if token["id"] >= vocab_size}
+    if not foreign:
+        return
+    tokenizer["added_tokens"] = [token for token in added if token["content"] not in foreign]
+    path.write_text(json.dumps(tokenizer, ensure_ascii=False))
+    kept = {key: value for key, value in config.items() if value not in foreign}
+    config_path.write_text(json.dumps(kept, indent=2, ensure_ascii=False))
 
 
 def _end_tokens(tokenizer: Any, config: Any) -> set[int]:
