@@ -10,11 +10,12 @@ from typing import Any
 from grpc import aio
 
 from dspark import rpc
-from dspark.errors import DSparkError
+from dspark.errors import DSparkError, UnknownRequest
 from dspark.v1 import sampling_pb2, scheduler_service_pb2_grpc
 from dspark.v1 import scheduler_service_pb2 as pb
 
 SERVICE_NAME = "dspark.v1.SchedulerService"
+_Event = pb.SchedulerServiceGenerateResponse
 STOP = sampling_pb2.FINISH_REASON_STOP
 LENGTH = sampling_pb2.FINISH_REASON_LENGTH
 ERROR = sampling_pb2.FINISH_REASON_ERROR
@@ -62,6 +63,9 @@ class FakeScheduler:
     requests: list[pb.SchedulerServiceGenerateRequest] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     finished: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+    stop_error: DSparkError | None = None
+    live: dict[str, asyncio.Event] = field(default_factory=dict)
     num_sent: int = 0
     target: str = ""
 
@@ -127,49 +131,117 @@ class _Servicer(scheduler_service_pb2_grpc.SchedulerServiceServicer):
     async def Generate(
         self, request: pb.SchedulerServiceGenerateRequest, context: aio.ServicerContext[Any, Any]
     ) -> AsyncIterator[pb.SchedulerServiceGenerateResponse]:
-        self._fake.requests.append(request)
-        script = self._fake.script
-        playing = _play(script(request) if callable(script) else script, request, self._fake)
+        fake = self._fake
+        fake.requests.append(request)
+        script = fake.script(request) if callable(fake.script) else fake.script
+        stop = fake.live[request.request_id] = asyncio.Event()
+        player = _Player(script, request, fake)
         try:
-            async for event in playing:
+            async for event in _until(stop, player.events()):
+                if event.HasField("complete"):
+                    fake.finished.append(request.request_id)
                 yield event
-                self._fake.num_sent += 1
-            self._fake.finished.append(request.request_id)
+                fake.num_sent += 1
+            if stop.is_set():
+                fake.finished.append(request.request_id)
+                yield player.complete(STOP)
         except (asyncio.CancelledError, GeneratorExit):
-            self._fake.cancelled.append(request.request_id)
+            # Callers may leave after the end without waiting for the call's status.
+            if request.request_id not in fake.finished:
+                fake.cancelled.append(request.request_id)
             raise
+        finally:
+            del fake.live[request.request_id]
+
+    async def StopGeneration(
+        self, request: pb.StopGenerationRequest, context: aio.ServicerContext[Any, Any]
+    ) -> pb.StopGenerationResponse:
+        if self._fake.stop_error is not None:
+            raise self._fake.stop_error
+        if request.request_id not in self._fake.live:
+            raise UnknownRequest(request.request_id)
+        self._fake.live[request.request_id].set()
+        self._fake.stopped.append(request.request_id)
+        return pb.StopGenerationResponse()
 
 
-async def _play(
-    script: Script, request: pb.SchedulerServiceGenerateRequest, fake: FakeScheduler
-) -> AsyncIterator[pb.SchedulerServiceGenerateResponse]:
-    await asyncio.sleep(script.start_delay_s)
-    ends = set(request.sampling.stop_token_ids)
-    if not request.sampling.ignore_eos:
-        ends |= set(fake.eos_token_ids)
-    num_tokens = num_accepted = num_rounds = 0
-    while True:
-        for run in script.runs:
-            kept = _cut(list(run), ends, request.sampling.max_tokens - num_tokens)
-            num_tokens, num_rounds = num_tokens + len(kept), num_rounds + 1
-            num_accepted += len(kept) - 1
-            chunk = pb.TokenChunk(token_ids=kept, num_accepted=len(kept) - 1)
-            yield pb.SchedulerServiceGenerateResponse(chunk=chunk)
-            done = kept[-1] in ends or num_tokens == request.sampling.max_tokens
-            if done:
-                yield _complete(request, kept[-1], ends, num_tokens, num_rounds, num_accepted)
+async def _until(stop: asyncio.Event, events: AsyncIterator[_Event]) -> AsyncIterator[_Event]:
+    """The events up to the moment when ``stop`` is set."""
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        while True:
+            step = asyncio.ensure_future(anext(events, None))
+            try:
+                await asyncio.wait({step, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                if not step.done():
+                    step.cancel()
+            if stop.is_set() or (event := await step) is None:
                 return
-            await asyncio.sleep(script.delay_s)
-        if not script.repeat:
-            break
-    if script.error is not None:
-        raise script.error
-    if script.hang:
-        await asyncio.Event().wait()
-    end = _complete(request, -1, ends, num_tokens, num_rounds, num_accepted)
-    if script.finish_reason is not None:
-        end.complete.finish_reason = script.finish_reason
-    yield end
+            yield event
+    finally:
+        stopped.cancel()
+
+
+class _Player:
+    """Plays one script for one request."""
+
+    def __init__(
+        self, script: Script, request: pb.SchedulerServiceGenerateRequest, fake: FakeScheduler
+    ) -> None:
+        self._script = script
+        self._request = request
+        self._ends = set(request.sampling.stop_token_ids)
+        if not request.sampling.ignore_eos:
+            self._ends |= set(fake.eos_token_ids)
+        self._num_tokens = self._num_accepted = self._num_rounds = 0
+
+    async def events(self) -> AsyncIterator[_Event]:
+        script, max_tokens = self._script, self._request.sampling.max_tokens
+        await asyncio.sleep(script.start_delay_s)
+        while True:
+            for run in script.runs:
+                kept = _cut(list(run), self._ends, max_tokens - self._num_tokens)
+                yield self._chunk(kept)
+                if kept[-1] in self._ends:
+                    yield self.complete(STOP, kept[-1])
+                    return
+                if self._num_tokens == max_tokens:
+                    yield self.complete(LENGTH)
+                    return
+                await asyncio.sleep(script.delay_s)
+            if not script.repeat:
+                break
+        if script.error is not None:
+            raise script.error
+        if script.hang:
+            await asyncio.Event().wait()
+        yield self.complete(script.finish_reason or LENGTH)
+
+    def _chunk(self, token_ids: list[int]) -> _Event:
+        num_accepted = len(token_ids) - 1
+        self._num_tokens += len(token_ids)
+        self._num_accepted += num_accepted
+        self._num_rounds += 1
+        return _Event(chunk=pb.TokenChunk(token_ids=token_ids, num_accepted=num_accepted))
+
+    def complete(
+        self, reason: sampling_pb2.FinishReason, stop_token_id: int | None = None
+    ) -> _Event:
+        return _Event(
+            complete=pb.TokensComplete(
+                finish_reason=reason,
+                stop_token_id=stop_token_id,
+                usage=sampling_pb2.Usage(
+                    prompt_tokens=len(self._request.prompt_token_ids),
+                    completion_tokens=self._num_tokens,
+                ),
+                speculation=_stats(self._num_rounds, 2 * self._num_accepted, self._num_accepted),
+                steps=sampling_pb2.StepBreakdown(
+                    propose_ms=0.5, verify_ms=4.0, forward_ms=3.0, overhead_ms=1.5
+                ),
+            )
+        )
 
 
 def _cut(run: list[int], ends: set[int], room: int) -> list[int]:
@@ -177,29 +249,6 @@ def _cut(run: list[int], ends: set[int], room: int) -> list[int]:
         if token_id in ends or count == room:
             return run[:count]
     return run
-
-
-def _complete(
-    request: pb.SchedulerServiceGenerateRequest,
-    last: int,
-    ends: set[int],
-    num_tokens: int,
-    num_rounds: int,
-    num_accepted: int,
-) -> pb.SchedulerServiceGenerateResponse:
-    stopped = last in ends
-    complete = pb.TokensComplete(
-        finish_reason=STOP if stopped else LENGTH,
-        stop_token_id=last if stopped else None,
-        usage=sampling_pb2.Usage(
-            prompt_tokens=len(request.prompt_token_ids), completion_tokens=num_tokens
-        ),
-        speculation=_stats(num_rounds, 2 * num_accepted, num_accepted),
-        steps=sampling_pb2.StepBreakdown(
-            propose_ms=0.5, verify_ms=4.0, forward_ms=3.0, overhead_ms=1.5
-        ),
-    )
-    return pb.SchedulerServiceGenerateResponse(complete=complete)
 
 
 def _stats(rounds: int, drafted: int, accepted: int) -> sampling_pb2.SpeculationStats:

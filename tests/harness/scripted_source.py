@@ -36,6 +36,9 @@ class ScriptedSource:
             raise self.answer
         return self.answer
 
+    async def stop(self, request_id: str) -> None:
+        raise NotImplementedError
+
     async def status(self) -> SchedulerStatus:
         raise NotImplementedError
 

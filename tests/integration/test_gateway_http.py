@@ -102,8 +102,29 @@ async def test_a_stop_string_ends_text_ids_and_usage_at_its_token(
     assert (choice["finish_reason"], choice["stop_reason"]) == ("stop", "STOP")
     assert bytes(choice["token_ids"]) == b"one STOP"
     assert body["usage"]["completion_tokens"] == 8
-    assert await stack.scheduler.wait_cancelled()
+    assert body["speculation"]["rounds"] >= 1
+    assert body["speculation"]["steps"]["forward_ms"] == 3.0
+    assert stack.scheduler.stopped == [stack.scheduler.requests[0].request_id]
     assert await stack.metric("vllm:generation_tokens_total") == 8
+
+
+async def test_a_stop_string_ends_the_request_even_when_the_scheduler_does_not_help(
+    stack: GatewayStack,
+) -> None:
+    stack.scheduler.stop_error = BackendUnavailable("verifier", "gone")
+    _play(stack, *runs_of("one STOP two"), hang=True)
+    body = (await stack.complete(stop="STOP")).json()
+    assert body["choices"][0]["finish_reason"] == "stop"
+    assert body["usage"]["completion_tokens"] == 8
+    assert body["speculation"] is None
+    assert await stack.scheduler.wait_cancelled()
+
+
+async def test_a_stop_string_in_the_last_tokens_needs_no_stop(stack: GatewayStack) -> None:
+    _play(stack, list(b"one STOP"))
+    body = (await stack.complete(stop="STOP", max_tokens=8)).json()
+    assert body["choices"][0]["stop_reason"] == "STOP"
+    assert body["speculation"]["accepted"] == 7
 
 
 async def test_a_stop_token_is_named(stack: GatewayStack) -> None:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from dspark.errors import InternalError
+from dspark.errors import DSparkError, InternalError, UnknownRequest
 from dspark.gateway.lifecycle import Lifecycle
 from dspark.gateway.metrics import GatewayMetrics, RequestTimer
 from dspark.gateway.text_assembly import TextAssembler, TextChunk
-from dspark.gateway.token_stream import GenerationRequest, TokensComplete, TokenSource
+from dspark.gateway.token_stream import (
+    GenerationRequest,
+    TokenRun,
+    TokensComplete,
+    TokenSource,
+)
 from dspark.gateway.tokenizer import TextTokenizer
 from dspark.sampling import FinishReason, SpeculationStats, StepBreakdown, Usage
+
+log = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +39,8 @@ class Started:
 class Completed:
     """The end; ``stop_reason`` is the stop string or stop token, None for any other end.
 
-    ``speculation`` and ``steps`` are None when a stop string ended the request, because the
-    scheduler, which counts them, was then cut off.
+    ``speculation`` and ``steps`` are None when a stop string ended the request and the scheduler,
+    which counts them, was lost just then.
     """
 
     finish_reason: FinishReason
@@ -100,8 +111,27 @@ class GenerationService:
                 timer.observe_tokens(len(chunk.token_ids))
                 yield chunk
                 if assembler.stop_string is not None:
-                    break
-        yield _stopped_by_string(request, assembler)
+                    yield _stopped(request, assembler, await self._stop(request, runs))
+                    return
+
+    async def _stop(
+        self,
+        request: GenerationRequest,
+        runs: AsyncGenerator[TokenRun | TokensComplete, None],
+    ) -> TokensComplete | None:
+        """End the request at the scheduler; its last report, or None if it does not come."""
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                try:
+                    await self._source.stop(request.request_id)
+                except UnknownRequest:
+                    pass  # it ended by itself, so its report is on the way
+                async for run in runs:
+                    if isinstance(run, TokensComplete):
+                        return run
+        except (DSparkError, TimeoutError) as error:
+            log.warning("no report of %s after its stop string: %s", request.request_id, error)
+        return None
 
     def _assembler(
         self, request: GenerationRequest, eos_token_ids: frozenset[int]
@@ -112,9 +142,21 @@ class GenerationService:
         return TextAssembler(detokenizer, ends, request.stop_strings)
 
 
-def _stopped_by_string(request: GenerationRequest, assembler: TextAssembler) -> Completed:
-    usage = Usage(len(request.prompt_token_ids), assembler.num_tokens)
-    return Completed(FinishReason.STOP, assembler.stop_string, usage, None, None)
+def _stopped(
+    request: GenerationRequest, assembler: TextAssembler, report: TokensComplete | None
+) -> Completed:
+    usage = Usage(
+        prompt_tokens=len(request.prompt_token_ids),
+        completion_tokens=assembler.num_tokens,
+        cached_tokens=report.usage.cached_tokens if report else 0,
+    )
+    return Completed(
+        finish_reason=FinishReason.STOP,
+        stop_reason=assembler.stop_string,
+        usage=usage,
+        speculation=report.speculation if report else None,
+        steps=report.steps if report else None,
+    )
 
 
 def _completed(

@@ -161,7 +161,7 @@ def usage_object(usage: Usage) -> dict[str, Any]:
 
 
 def speculation_object(end: Completed) -> dict[str, Any] | None:
-    """None where the scheduler did not report, because a stop string cut it off."""
+    """None where the scheduler was lost before its report."""
     if end.speculation is None or end.steps is None:
         return None
     return {**asdict(end.speculation), "steps": asdict(end.steps)}

@@ -60,6 +60,13 @@ class SchedulerClient:
             raise rpc.from_rpc_error(error, SCHEDULER) from error
         return _status_from_proto(reply)
 
+    async def stop(self, request_id: str) -> None:
+        request = pb.StopGenerationRequest(request_id=request_id)
+        try:
+            await self._stub.StopGeneration(request, timeout=CONTROL_TIMEOUT_S)
+        except aio.AioRpcError as error:
+            raise rpc.from_rpc_error(error, SCHEDULER) from error
+
     async def generate(
         self, request: GenerationRequest, timeout_s: float | None
     ) -> AsyncGenerator[TokenRun | TokensComplete, None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-from dspark.errors import DSparkError, DuplicateRequest
+from dspark.errors import DSparkError, DuplicateRequest, UnknownRequest
 from dspark.sampling import FinishReason
 from dspark.scheduler.events import TokensComplete
 from dspark.scheduler.queue import WaitingQueue
@@ -83,6 +83,15 @@ class LiveRequests:
             )
         )
         self._tell_end(request, is_natural(reason))
+
+    def stop(self, request_id: str) -> None:
+        """Its client found the end in the text; raises UnknownRequest."""
+        request = self._by_id.get(request_id)
+        if request is None:
+            raise UnknownRequest(request_id)
+        if request.is_running:
+            self.releases.append(request.ref)
+        self.complete(request, FinishReason.STOP)
 
     def fail(self, request: Request, error: DSparkError) -> None:
         """End the stream with an error."""

@@ -112,6 +112,11 @@ class Scheduler:
         if self._live.cancel(request):
             self._wake()
 
+    def stop(self, request_id: str) -> None:
+        """End a request in good order; raises UnknownRequest."""
+        self._live.stop(request_id)
+        self._wake()
+
     async def drain(self, timeout_s: float) -> None:
         """Refuse new requests, let the live ones end, then end the rest with an error."""
         self._is_draining = True

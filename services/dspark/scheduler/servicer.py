@@ -60,6 +60,12 @@ class SchedulerServicer(pb_grpc.SchedulerServiceServicer):
         finally:
             self._scheduler.cancel(live)
 
+    async def StopGeneration(
+        self, request: pb.StopGenerationRequest, context: _Context
+    ) -> pb.StopGenerationResponse:
+        self._scheduler.stop(request.request_id)
+        return pb.StopGenerationResponse()
+
     async def GetSchedulerStatus(
         self, request: pb.GetSchedulerStatusRequest, context: _Context
     ) -> pb.GetSchedulerStatusResponse:

@@ -83,6 +83,16 @@ class TokensComplete(_message.Message):
     steps: _sampling_pb2.StepBreakdown
     def __init__(self, finish_reason: _Optional[_Union[_sampling_pb2.FinishReason, str]] = ..., stop_token_id: _Optional[int] = ..., usage: _Optional[_Union[_sampling_pb2.Usage, _Mapping]] = ..., speculation: _Optional[_Union[_sampling_pb2.SpeculationStats, _Mapping]] = ..., steps: _Optional[_Union[_sampling_pb2.StepBreakdown, _Mapping]] = ...) -> None: ...
 
+class StopGenerationRequest(_message.Message):
+    __slots__ = ("request_id",)
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    def __init__(self, request_id: _Optional[str] = ...) -> None: ...
+
+class StopGenerationResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class GetSchedulerStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

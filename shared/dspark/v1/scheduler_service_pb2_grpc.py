@@ -45,6 +45,11 @@ class SchedulerServiceStub:
                 request_serializer=dspark_dot_v1_dot_scheduler__service__pb2.SchedulerServiceGenerateRequest.SerializeToString,
                 response_deserializer=dspark_dot_v1_dot_scheduler__service__pb2.SchedulerServiceGenerateResponse.FromString,
                 _registered_method=True)
+        self.StopGeneration = channel.unary_unary(
+                '/dspark.v1.SchedulerService/StopGeneration',
+                request_serializer=dspark_dot_v1_dot_scheduler__service__pb2.StopGenerationRequest.SerializeToString,
+                response_deserializer=dspark_dot_v1_dot_scheduler__service__pb2.StopGenerationResponse.FromString,
+                _registered_method=True)
         self.GetSchedulerStatus = channel.unary_unary(
                 '/dspark.v1.SchedulerService/GetSchedulerStatus',
                 request_serializer=dspark_dot_v1_dot_scheduler__service__pb2.GetSchedulerStatusRequest.SerializeToString,
@@ -71,6 +76,14 @@ class SchedulerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StopGeneration(self, request, context):
+        """StopGeneration ends a live request in good order, for a caller that found its end in the text: the stream of its
+        Generate call then completes with STOP. A request that is not live is NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetSchedulerStatus(self, request, context):
         """GetSchedulerStatus counts what the scheduler is doing now.
         """
@@ -90,6 +103,11 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     servicer.Generate,
                     request_deserializer=dspark_dot_v1_dot_scheduler__service__pb2.SchedulerServiceGenerateRequest.FromString,
                     response_serializer=dspark_dot_v1_dot_scheduler__service__pb2.SchedulerServiceGenerateResponse.SerializeToString,
+            ),
+            'StopGeneration': grpc.unary_unary_rpc_method_handler(
+                    servicer.StopGeneration,
+                    request_deserializer=dspark_dot_v1_dot_scheduler__service__pb2.StopGenerationRequest.FromString,
+                    response_serializer=dspark_dot_v1_dot_scheduler__service__pb2.StopGenerationResponse.SerializeToString,
             ),
             'GetSchedulerStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSchedulerStatus,
@@ -152,6 +170,33 @@ class SchedulerService:
             '/dspark.v1.SchedulerService/Generate',
             dspark_dot_v1_dot_scheduler__service__pb2.SchedulerServiceGenerateRequest.SerializeToString,
             dspark_dot_v1_dot_scheduler__service__pb2.SchedulerServiceGenerateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StopGeneration(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dspark.v1.SchedulerService/StopGeneration',
+            dspark_dot_v1_dot_scheduler__service__pb2.StopGenerationRequest.SerializeToString,
+            dspark_dot_v1_dot_scheduler__service__pb2.StopGenerationResponse.FromString,
             options,
             channel_credentials,
             insecure,
