@@ -64,8 +64,10 @@ class NativeAttention:
         key: torch.Tensor,
         value: torch.Tensor,
     ) -> torch.Tensor:
-        """Raises ValueError when head_dim is not a whole number of vectors."""
+        """Raises ValueError for shapes that are not the pool's or not whole vectors."""
         num_rows, num_heads, head_dim = query.shape
+        if key.shape[1:] != kv_cache.slots.shape[3:] or value.shape != key.shape:
+            raise ValueError(f"K/V rows are {tuple(key.shape[1:])}, the pool has another shape")
         if head_dim % LANES:
             raise ValueError(f"head_dim {head_dim} is not a multiple of {LANES}")
         keys, values = kv_cache.layer(layer.index)

@@ -10,12 +10,14 @@ import torch
 
 from dspark.verifier.attention.registry import BACKENDS
 from dspark.verifier.interfaces import ModelRefused, Progress
+from dspark.verifier.model.attention_survey import AttentionSurvey
 from dspark.verifier.model.checkpoint import Checkpoint
 from dspark.verifier.model.decoder_parts import UnfitStructure, decoder_parts
 from dspark.verifier.model.kernels import torch_compute_dtype
 from dspark.verifier.model.linears import NativeLinear, RowTiledLinear, RowTiles, replace_linears
 from dspark.verifier.model.native_decoder import NativeDecoder
 from dspark.verifier.model.reference import FirstLayers, largest_difference
+from dspark.verifier.model.refusals import refusing
 from dspark.verifier.model.stock_model import StockModel
 from dspark.verifier.model.target_model import TargetModel
 from dspark.verifier.native.library import Team, instruction_set
@@ -36,6 +38,7 @@ class Assembled:
 
 def assemble(
     checkpoint: Checkpoint,
+    survey: AttentionSurvey,
     device: torch.device,
     backend: str,
     team: Team | None,
@@ -46,21 +49,24 @@ def assemble(
 
     The checkpoint's model is taken apart: its weights are freed as they are packed.
     """
-    progress("checking against the model's own forward pass")
-    first_layers = FirstLayers(checkpoint.model)
-    reference = first_layers.logits()
+    progress("packing weights and checking them against the model's own forward pass")
+    kind = type(checkpoint.model).__name__
+    with refusing(f"{kind} does not run as models of transformers do"):
+        first_layers = FirstLayers(checkpoint.model, survey)
+        reference = first_layers.logits()
     if team is not None and backend == "native":
-        decoder = _native_decoder(checkpoint, team, first_layers, reference, progress)
+        decoder = _native_decoder(checkpoint, survey, team, first_layers, reference)
         if decoder is not None:
             return Assembled(decoder, _native_class(checkpoint.dtype), None)
     check_backend = BACKENDS[backend](num_threads) if device.type == "cpu" else BACKENDS["torch"](0)
-    batch, cache = first_layers.probe()
-    stock = StockModel(first_layers.model, check_backend, torch.float32)
-    difference = largest_difference(stock.forward(batch, cache), reference)
+    with refusing(f"{kind} does not run over flat rows"):
+        batch, cache = first_layers.probe()
+        stock = StockModel(first_layers.model, check_backend, torch.float32)
+        difference = largest_difference(stock.forward(batch, cache), reference)
     if difference is not None:
         raise ModelRefused(
-            f"{type(checkpoint.model).__name__} computes something else through the attention "
-            f"interface than by itself (logits differ by {difference:.1%})"
+            f"{kind} computes something else through the attention interface than by itself "
+            f"(logits differ by {difference:.1%})"
         )
     if team is not None:
         return _stock_native(checkpoint, backend, team, num_threads)
@@ -69,21 +75,21 @@ def assemble(
 
 def _native_decoder(
     checkpoint: Checkpoint,
+    survey: AttentionSurvey,
     team: Team,
     first_layers: FirstLayers,
     reference: Any,
-    progress: Progress,
 ) -> NativeDecoder | None:
     kind = type(checkpoint.model).__name__
     try:
-        parts = decoder_parts(checkpoint.model)
-        progress("packing weights")
+        parts = decoder_parts(checkpoint.model, survey)
         decoder = NativeDecoder(parts, team)
     except UnfitStructure as reason:
         log.info("%s runs through its own forward pass: %s", kind, reason)
         return None
-    batch, cache = first_layers.probe()
-    logits = decoder.forward(batch, cache, num_layers=first_layers.num_layers)
+    with refusing(f"{kind} does not fit its config"):
+        batch, cache = first_layers.probe()
+        logits = decoder.forward(batch, cache, num_layers=first_layers.num_layers)
     difference = largest_difference(logits, reference)
     if difference is not None:
         log.info("%s runs through its own forward pass: it is not a plain decoder", kind)

@@ -48,7 +48,9 @@ def attend(
 
     Raises ModelRefused for an argument that changes attention in a way no backend knows.
     """
-    unknown = sorted(n for n, v in extra.items() if v is not None and n not in _IGNORED)
+    unknown = sorted(
+        n for n, v in extra.items() if v is not None and v is not False and n not in _IGNORED
+    )
     if unknown or attention_mask is not None:
         names = ", ".join(unknown or ["attention_mask"])
         raise ModelRefused(f"{type(module).__name__} passes {names} to attention")

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from dspark.verifier.attention.backend import AttentionLayer
+from dspark.verifier.model.attention_survey import AttentionSurvey
 
 _LAYER_CHILDREN = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
 _GEMMA_CHILDREN = {"pre_feedforward_layernorm", "post_feedforward_layernorm"}
@@ -75,7 +76,7 @@ class DecoderParts:
     layer_types: list[str | None] = field(default_factory=lambda: [None])
 
 
-def decoder_parts(model: Any) -> DecoderParts:
+def decoder_parts(model: Any, survey: AttentionSurvey) -> DecoderParts:
     """The parts of a ``transformers`` causal LM. Raises UnfitStructure.
 
     What the structure cannot show (a scale, an extra residual) is left to the check against the
@@ -84,15 +85,18 @@ def decoder_parts(model: Any) -> DecoderParts:
     base = model.base_model
     for name in ("embed_tokens", "layers", "norm", "rotary_emb"):
         _require(hasattr(base, name), f"no {name}")
-    layers = [_layer_parts(layer, index) for index, layer in enumerate(base.layers)]
-    attention = base.layers[0].self_attn
+    _require(len(base.layers) == len(survey.layers), "layers without attention")
+    layers = [
+        _layer_parts(layer, attention)
+        for layer, attention in zip(base.layers, survey.layers, strict=True)
+    ]
     head = model.get_output_embeddings()
     _require(type(head) is nn.Linear, "the head is not linear")
     by_type = _rotary_by_layer_type(base.rotary_emb)
     types: list[str | None] = [None]
     if by_type:
         types = list(dict.fromkeys(layer.layer_type for layer in layers))
-    head_dim = int(attention.head_dim)
+    head_dim = survey.head_dim
     return DecoderParts(
         embed=base.embed_tokens,
         rotary=base.rotary_emb,
@@ -101,7 +105,7 @@ def decoder_parts(model: Any) -> DecoderParts:
         head=head,
         activation=_activation(base.layers[0].mlp.act_fn),
         num_heads=layers[0].q.out_features // head_dim,
-        num_kv_heads=layers[0].k.out_features // head_dim,
+        num_kv_heads=survey.num_kv_heads,
         head_dim=head_dim,
         hidden_size=layers[0].q.in_features,
         intermediate_size=layers[0].gate.out_features,
@@ -119,7 +123,7 @@ def _rotary_by_layer_type(rotary: nn.Module) -> bool:
     return "layer_type" in inspect.signature(rotary.forward).parameters
 
 
-def _layer_parts(layer: nn.Module, index: int) -> LayerParts:
+def _layer_parts(layer: nn.Module, attends: AttentionLayer) -> LayerParts:
     children = _children(layer, "layer")
     is_gemma = bool(children & _GEMMA_CHILDREN)
     wanted = _LAYER_CHILDREN | _GEMMA_CHILDREN if is_gemma else _LAYER_CHILDREN
@@ -144,12 +148,7 @@ def _layer_parts(layer: nn.Module, index: int) -> LayerParts:
         mlp_out_norm=_norm(gemma_norms.post_feedforward_layernorm) if is_gemma else None,
         q_norm=_norm(attention.q_norm) if hasattr(attention, "q_norm") else None,
         k_norm=_norm(attention.k_norm) if hasattr(attention, "k_norm") else None,
-        attention=AttentionLayer(
-            index=index,
-            scaling=float(attention.scaling),
-            sliding_window=int(getattr(attention, "sliding_window", None) or 0),
-            soft_cap=float(getattr(attention, "attn_logit_softcapping", None) or 0.0),
-        ),
+        attention=attends,
         layer_type=getattr(attention, "layer_type", None),
     )
 

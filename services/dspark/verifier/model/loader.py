@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 
 import torch
 
@@ -12,14 +11,15 @@ from dspark.verifier.config import VerifierConfig
 from dspark.verifier.interfaces import LoadedModel, ModelRefused, Progress
 from dspark.verifier.kv.kv_cache import KvCache
 from dspark.verifier.model.assembly import Assembled, assemble
+from dspark.verifier.model.attention_survey import AttentionSurvey, survey_attention
 from dspark.verifier.model.checkpoint import Checkpoint, load_checkpoint
 from dspark.verifier.model.cost_table import measure_costs
 from dspark.verifier.model.digest import model_digest
 from dspark.verifier.model.kernels import choose_device, native_team
-from dspark.verifier.model.reference import head_dim_of
-from dspark.verifier.model.refusals import check_supported
+from dspark.verifier.model.refusals import check_supported, refusing
 from dspark.verifier.model.self_test import RowInvarianceTest
 from dspark.verifier.model.target_model import Runner
+from dspark.verifier.native.cpu_count import usable_cpus
 from dspark.verifier.native.library import Team
 
 log = logging.getLogger(__name__)
@@ -41,9 +41,11 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
     backend = _backend(config, device, team)
     # Two pools of threads would fight for the cores.
     torch.set_num_threads(1 if team is not None else num_threads)
-    kv_cache = _kv_cache(config, checkpoint, device)
+    with refusing(f"{type(checkpoint.model).__name__} does not use the attention interface"):
+        survey = survey_attention(checkpoint.model)
+    kv_cache = _kv_cache(config, checkpoint, survey, device)
     digest = model_digest(checkpoint.files, str(checkpoint.dtype))
-    assembled = assemble(checkpoint, device, backend, team, num_threads, progress)
+    assembled = assemble(checkpoint, survey, device, backend, team, num_threads, progress)
     runner = Runner(
         model=assembled.model,
         kv_cache=kv_cache,
@@ -81,18 +83,18 @@ def _backend(config: VerifierConfig, device: torch.device, team: Team | None) ->
 def _num_threads(config: VerifierConfig, checkpoint: Checkpoint) -> int:
     if checkpoint.model.num_parameters() < _ONE_THREAD_PARAMETERS:
         return 1
-    return config.threads or len(os.sched_getaffinity(0))
+    return config.threads or usable_cpus()
 
 
-def _kv_cache(config: VerifierConfig, checkpoint: Checkpoint, device: torch.device) -> KvCache:
-    text_config = checkpoint.model.config.get_text_config()
-    num_heads = text_config.num_attention_heads
+def _kv_cache(
+    config: VerifierConfig, checkpoint: Checkpoint, survey: AttentionSurvey, device: torch.device
+) -> KvCache:
     return KvCache(
-        num_layers=int(text_config.num_hidden_layers),
+        num_layers=len(survey.layers),
         num_blocks=config.num_blocks,
         block_size=config.block_size,
-        num_kv_heads=int(getattr(text_config, "num_key_value_heads", None) or num_heads),
-        head_dim=head_dim_of(text_config),
+        num_kv_heads=survey.num_kv_heads,
+        head_dim=survey.head_dim,
         dtype=torch.float32 if checkpoint.dtype == torch.float32 else torch.bfloat16,
         device=device,
     )

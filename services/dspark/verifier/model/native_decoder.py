@@ -77,9 +77,13 @@ class NativeDecoder:
     ) -> NDArray[np.float32]:
         """Logits [num_logits, vocab_size], in a buffer that the next call reuses.
 
-        ``num_layers`` runs the first layers only, which checks use.
+        ``num_layers`` runs the first layers only, which checks use. Raises ValueError for a pool
+        of another shape.
         """
         struct = self._struct
+        heads = (struct.shape.kv_heads, struct.shape.head_dim)
+        if tuple(kv_cache.slots.shape[3:]) != heads:
+            raise ValueError(f"K/V heads are {heads}, the pool's {tuple(kv_cache.slots.shape[3:])}")
         struct.num_layers = len(self._layers) if num_layers is None else num_layers
         struct.shape.kv_is_bf16 = kv_cache.dtype == torch.bfloat16
         struct.kv_pool = kv_cache.tensor.data_ptr()

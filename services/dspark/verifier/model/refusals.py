@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from dspark.verifier.interfaces import ModelRefused
 
 # Their frequencies change with the length of the longest sequence of a pass.
 _LENGTH_DEPENDENT_ROPES = {"dynamic", "longrope"}
+
+
+@contextmanager
+def refusing(problem: str) -> Iterator[None]:
+    """Errors of a model's own code mean that it is of an unknown kind."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise ModelRefused(f"{problem}: {str(error).strip().partition(chr(10))[0]}") from error
 
 
 def check_supported(model: Any) -> None:

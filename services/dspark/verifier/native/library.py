@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_void_p
 from functools import cache
 
 from dspark.verifier.native.build import build_library
+from dspark.verifier.native.cpu_count import usable_cpus
 from dspark.verifier.native.structs import (
     AttentionBatchStruct,
     AttentionParamsStruct,
@@ -66,7 +66,7 @@ class Team:
     def __init__(self, num_threads: int = 0) -> None:
         """``num_threads`` 0 means all processors that this process may use."""
         self.library = load_library()
-        self.num_threads = num_threads or len(os.sched_getaffinity(0))
+        self.num_threads = num_threads or usable_cpus()
         self.handle: int = self.library.dspark_team_new(self.num_threads)
 
     def __del__(self) -> None:
