@@ -2,11 +2,11 @@
 
     python tests/bench/acceptance_replay.py TRACES.json [--nodes 7,15] [--sources recycle,suffix]
 
-The traces are a JSON list of ``{"set", "kind", "prompt_ids", "token_ids", "rows": [{"tokens": [k],
-"top": [k][k]}]}``: ``token_ids`` is what the target generated greedily, ``rows[i].tokens`` its k
-most likely tokens at output position i, ``rows[i].top[j]`` the successors it computes after the
-j-th of them. A verified node that is not among those k teaches nothing here, so figures are
-slightly low.
+``record_traces.py`` makes the traces, a JSON list of
+``{"set", "kind", "prompt_ids", "token_ids", "rows": [{"tokens": [k], "top": [k][k]}]}``:
+``token_ids`` is what the target generated greedily, ``rows[i].tokens`` its k most likely tokens at
+output position i, ``rows[i].top[j]`` the successors it computes after the j-th of them. A verified
+node that is not among those k teaches nothing here, so figures are slightly low.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Caller:
         self.stub = pb_grpc.CandidatesServiceStub(channel)
 
     async def propose(
-        self, update: CandidatesUpdate, *items: ProposeItem, timeout: float = 60.0
+        self, update: CandidatesUpdate, *items: ProposeItem, timeout: float | None = 60.0
     ) -> ProposeOutcome:
         request = pb.ProposeRequest(
             update=wire.update_to_proto(update), items=wire.items_to_proto(items)
@@ -177,6 +177,12 @@ async def test_a_callers_deadline_ends_the_wait_for_sources(tmp_path: Path) -> N
             CandidatesUpdate(), dataclasses.replace(item(), sources=("oracle",))
         )
         assert outcome.proposals[0].tree.token_ids == (50,)
+
+
+async def test_a_caller_without_a_deadline_is_served(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (caller, _):
+        outcome = await caller.propose(start(), item(), timeout=None)
+        assert outcome.proposals[0].tree.token_ids[:3] == (4, 5, 6)
 
 
 async def test_a_dead_store_is_no_reason_not_to_serve(tmp_path: Path) -> None:
