@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
 TOP_K = 8
 
@@ -22,9 +22,9 @@ TOP_K = 8
 @torch.inference_mode()
 def record(model: Any, prompt_ids: list[int], max_tokens: int, eos: set[int]) -> dict[str, Any]:
     """One trace: see ``acceptance_replay``."""
+    cache = DynamicCache(config=model.config)
     # logits of the last prompt token: [1, 1, vocab]
-    reply = model(torch.tensor([prompt_ids]), use_cache=True, logits_to_keep=1)
-    cache = reply.past_key_values
+    reply = model(torch.tensor([prompt_ids]), cache=cache, logits_to_keep=1)
     likely = reply.logits[0, -1].topk(TOP_K).indices.tolist()
     token_ids: list[int] = []
     rows: list[dict[str, Any]] = []
@@ -32,10 +32,9 @@ def record(model: Any, prompt_ids: list[int], max_tokens: int, eos: set[int]) ->
         position = len(prompt_ids) + len(token_ids)
         reply = model(
             torch.tensor([likely]),
-            past_key_values=cache,
+            cache=cache,
             attention_mask=_siblings_mask(position),
             position_ids=torch.full((1, TOP_K), position),
-            use_cache=True,
         )
         # the most likely token is the first of the rows: only its K/V stays
         cache.crop(1 - TOP_K)

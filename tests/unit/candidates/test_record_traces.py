@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import torch
-from bench.record_traces import TOP_K, record
 from transformers import LlamaConfig, LlamaForCausalLM
+
+from bench.record_traces import TOP_K, record
 
 PROMPT = [5, 9, 2, 7]
 
