@@ -24,7 +24,9 @@ def load(config: VerifierConfig, progress: Progress) -> LoadedModel:
     progress("importing torch")
     from dspark.verifier.model.loader import load_model
 
-    return load_model(config, progress)
+    loaded = load_model(config, progress)
+    keep_freed_memory()
+    return loaded
 
 
 def print_progress(line: str) -> None:
@@ -48,7 +50,6 @@ async def run(config: VerifierConfig) -> int:
 
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    keep_freed_memory()
     config = parse(VerifierConfig, "Serve one model to DSpark schedulers.")
     code = uvloop.run(run(config))
     sys.stdout.flush()

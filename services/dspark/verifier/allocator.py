@@ -12,8 +12,14 @@ _TRIM_BYTES = 128 * 1024 * 1024
 
 
 def keep_freed_memory() -> bool:
-    """Tell glibc to serve arrays up to 32 MiB from its heap; False where there is no glibc."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:
+    """Tell glibc to serve arrays up to 32 MiB from its heap; False where there is no glibc.
+
+    Called once the model is loaded: what loading left free goes back to the system first.
+    """
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallopt"):
         return False
-    return bool(mallopt(_M_MMAP_THRESHOLD, _MMAP_BYTES) and mallopt(_M_TRIM_THRESHOLD, _TRIM_BYTES))
+    library.malloc_trim(0)
+    has_mapping_limit = library.mallopt(_M_MMAP_THRESHOLD, _MMAP_BYTES)
+    has_trim_limit = library.mallopt(_M_TRIM_THRESHOLD, _TRIM_BYTES)
+    return bool(has_mapping_limit and has_trim_limit)
