@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -30,7 +31,8 @@ Drafts = Mapping[Request, TokenTree]
 FIRST_PROPOSE_MS = 2.0
 # Before anything was proposed, hope for nodes that are right this often.
 FIRST_SCORE = 0.7
-PROFILE_WEIGHT = 0.2
+# Recent proposals remembered of a request, and of all of them for requests that are new.
+NUM_PROFILES = 8
 MAX_SLOWNESS = 4.0
 # Successors are worth having while candidates are asked; steps after the last asking in which they
 # still are.
@@ -53,7 +55,8 @@ class _DraftState:
     """What drafting remembers of one request."""
 
     mutes: SourceMutes
-    profile: tuple[float, ...]
+    # what recent proposals offered: calibrated survivals, best first
+    profiles: deque[tuple[float, ...]]
     asked_at: int = 0
 
 
@@ -84,11 +87,11 @@ class Drafting:
     waited_ms: float = 0.0
     _states: dict[Request, _DraftState] = field(default_factory=dict)
     _asked_at: int = -SUCCESSOR_STEPS
-    _mean_profile: tuple[float, ...] = ()
+    _profiles: deque[tuple[float, ...]] = field(default_factory=lambda: deque(maxlen=NUM_PROFILES))
 
     def __post_init__(self) -> None:
         hopes = (FIRST_SCORE**depth for depth in range(1, self.limits.max_draft_tokens + 1))
-        self._mean_profile = tuple(hopes)
+        self._profiles.append(tuple(hopes))
 
     @property
     def top_k(self) -> int:
@@ -175,7 +178,7 @@ class Drafting:
         sources = state.mutes.active(wanted, self.step)
         if max_nodes <= 0 or max_depth <= 0 or not sources:
             return None
-        view = RequestView(max_nodes, state.profile[:max_depth], self.step - state.asked_at)
+        view = RequestView(max_nodes, tuple(state.profiles), self.step - state.asked_at)
         return _Wish(request, view, max_depth, sources)
 
     async def _propose(
@@ -232,9 +235,10 @@ class Drafting:
                 continue
             state = self._state(request)
             state.asked_at = self.step
-            offer = sorted(offers[request].survivals, reverse=True) if request in offers else []
-            state.profile = _blend(state.profile, offer, PROFILE_WEIGHT)
-            self._mean_profile = _blend(self._mean_profile, offer, PROFILE_WEIGHT / 4)
+            offered = offers[request].survivals if request in offers else ()
+            profile = tuple(sorted(offered, reverse=True))
+            state.profiles.append(profile)
+            self._profiles.append(profile)
 
     def _context(self, batch: Batch, overhead_ms: float) -> StepContext:
         return StepContext(
@@ -250,7 +254,8 @@ class Drafting:
     def _state(self, request: Request) -> _DraftState:
         if request not in self._states:
             mutes = SourceMutes(self.limits.mute_after, self.limits.mute_steps)
-            self._states[request] = _DraftState(mutes, self._mean_profile, self.step)
+            profiles = deque(self._profiles, maxlen=NUM_PROFILES)
+            self._states[request] = _DraftState(mutes, profiles, self.step)
         return self._states[request]
 
 
@@ -277,8 +282,3 @@ def fitting(tree: TokenTree, vocab_size: int, max_nodes: int, max_depth: int) ->
     if len(tree) <= max_nodes and max(tree.depths, default=0) <= max_depth:
         return tree
     return tree.subtree([node for node, d in enumerate(tree.depths) if d <= max_depth][:max_nodes])
-
-
-def _blend(old: Sequence[float], new: Sequence[float], weight: float) -> tuple[float, ...]:
-    padded = [*new, *[0.0] * (len(old) - len(new))][: len(old)]
-    return tuple(a + weight * (b - a) for a, b in zip(old, padded, strict=True))

@@ -19,7 +19,12 @@ from dspark.scheduler.policy.interface import (
     ScoredTree,
     StepContext,
 )
-from dspark.scheduler.policy.threshold import EXPLORE_NODES, MAX_EXPLORE_INTERVAL, ThresholdPolicy
+from dspark.scheduler.policy.threshold import (
+    BUY_INTERVAL,
+    EXPLORE_NODES,
+    MAX_EXPLORE_INTERVAL,
+    ThresholdPolicy,
+)
 from dspark.token_tree import TokenTree, chain
 
 FLAT = CostTable([(1, 20.0), (512, 20.0)])
@@ -45,7 +50,7 @@ def scored(*scores: float, explore: bool = False) -> ScoredTree:
 
 
 def view(*profile: float, max_nodes: int = 15, steps_since_asked: int = 1) -> RequestView:
-    return RequestView(max_nodes, profile, steps_since_asked)
+    return RequestView(max_nodes, (profile,), steps_since_asked)
 
 
 def random_tree(generator: random.Random) -> ScoredTree:
@@ -165,13 +170,25 @@ def test_threshold_asks_no_more_where_proposing_cannot_pay() -> None:
     assert ThresholdPolicy(SETTINGS).budget([view(0.9)], slow) == [Budget()]
 
 
+def test_threshold_asks_for_rare_good_proposals() -> None:
+    profiles = ((0.9, 0.9, 0.9, 0.9), *[()] * 7)
+    (budget,) = ThresholdPolicy(SETTINGS).budget([RequestView(15, profiles, 1)], context())
+    assert budget == Budget(10)
+
+
 def test_threshold_explores_what_is_priced_out_now_and_then() -> None:
     policy = ThresholdPolicy(SETTINGS)
     views = [view(0.01, steps_since_asked=5), view(0.01, steps_since_asked=9)]
-    steps = [policy.budget(views, context(STEEP, 2)) for _ in range(3 * MAX_EXPLORE_INTERVAL)]
+    steps = [policy.budget(views, context(STEEP, 2)) for _ in range(8 * MAX_EXPLORE_INTERVAL)]
     explored = [budgets for budgets in steps if any(b.max_nodes for b in budgets)]
-    assert 3 <= len(explored) <= len(steps) // 4
-    assert all(budgets == [Budget(), Budget(15, True)] for budgets in explored)
+    assert 8 <= len(explored) <= len(steps) // 4
+    assert all(not first.max_nodes and second.max_nodes == 15 for first, second in explored)
+    buys = [second.explore for _, second in explored]
+    assert buys[:BUY_INTERVAL] == [False] * (BUY_INTERVAL - 1) + [True]
+
+
+def test_threshold_buys_a_few_nodes_that_do_not_pay_when_it_explores() -> None:
+    policy = ThresholdPolicy(SETTINGS)
     (bought,) = policy.select([scored(*[0.01] * 9, explore=True)], context(STEEP))
     assert len(bought) == EXPLORE_NODES
 

@@ -38,11 +38,11 @@ class StepContext:
 class RequestView:
     """A request that may take candidates.
 
-    ``profile`` is what recent proposals for it offered: calibrated survivals, best first.
+    ``profiles`` has what each of its recent proposals offered: calibrated survivals, best first.
     """
 
     max_nodes: int
-    profile: tuple[float, ...]
+    profiles: tuple[tuple[float, ...], ...]
     steps_since_asked: int
 
 
