@@ -1,4 +1,4 @@
-"""P1 over the whole stack: speculation on equals off, token for token.
+"""The first promise over the whole stack: speculation on equals off, token for token.
 
 Every source and tree shape, every temperature, alone and in a batch, after prefix hits and after
 preemptions, on tiny models whose weights are random.

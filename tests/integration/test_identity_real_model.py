@@ -1,4 +1,4 @@
-"""P1 on the default model in its serving dtype: speculation on equals off, token for token."""
+"""The first promise on the default model: speculation on equals off, token for token."""
 
 from __future__ import annotations
 
