@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from dspark.errors import DSparkError, InternalError, UnknownRequest
 from dspark.gateway.lifecycle import Lifecycle
 from dspark.gateway.metrics import GatewayMetrics, RequestTimer
+from dspark.gateway.resumption import resumed_runs
 from dspark.gateway.text_assembly import TextAssembler, TextChunk
 from dspark.gateway.token_stream import (
     GenerationRequest,
@@ -98,8 +99,10 @@ class GenerationService:
     async def _text_events(
         self, request: GenerationRequest, eos_token_ids: frozenset[int], timer: RequestTimer
     ) -> AsyncGenerator[TextChunk | Completed, None]:
-        assembler = self._assembler(request, eos_token_ids)
-        async with aclosing(self._source.generate(request, self._timeout_s)) as runs:
+        ends = _end_token_ids(request, eos_token_ids)
+        detokenizer = self._tokenizer.detokenizer(request.prompt_token_ids)
+        assembler = TextAssembler(detokenizer, ends, request.stop_strings)
+        async with aclosing(resumed_runs(self._source, request, ends, self._timeout_s)) as runs:
             async for run in runs:
                 if isinstance(run, TokensComplete):
                     rest = assembler.finish()
@@ -133,13 +136,10 @@ class GenerationService:
             log.warning("no report of %s after its stop string: %s", request.request_id, error)
         return None
 
-    def _assembler(
-        self, request: GenerationRequest, eos_token_ids: frozenset[int]
-    ) -> TextAssembler:
-        sampling = request.sampling
-        ends = sampling.stop_token_ids | (frozenset() if sampling.ignore_eos else eos_token_ids)
-        detokenizer = self._tokenizer.detokenizer(request.prompt_token_ids)
-        return TextAssembler(detokenizer, ends, request.stop_strings)
+
+def _end_token_ids(request: GenerationRequest, eos_token_ids: frozenset[int]) -> frozenset[int]:
+    sampling = request.sampling
+    return sampling.stop_token_ids | (frozenset() if sampling.ignore_eos else eos_token_ids)
 
 
 def _stopped(

@@ -96,6 +96,7 @@ def _request_to_proto(request: GenerationRequest) -> pb.SchedulerServiceGenerate
         cache_salt=request.cache_salt,
         priority=request.priority,
         use_prefix_cache=request.use_prefix_cache,
+        committed_token_ids=request.committed_token_ids,
     )
 
 

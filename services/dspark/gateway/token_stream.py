@@ -20,7 +20,10 @@ SCHEDULER = "scheduler"  # its name in errors
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """A request with every default applied and every limit checked."""
+    """A request with every default applied and every limit checked.
+
+    ``committed_token_ids`` were generated and streamed before; they do not come again.
+    """
 
     request_id: str
     prompt_token_ids: tuple[int, ...]
@@ -30,6 +33,7 @@ class GenerationRequest:
     cache_salt: str = ""
     priority: int = 0
     use_prefix_cache: bool = True
+    committed_token_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,76 @@
+"""A stream of tokens that outlives the scheduler which began it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Set
+from contextlib import aclosing
+from dataclasses import replace
+
+from dspark.errors import BackendUnavailable, DSparkError, DuplicateRequest, NotReady
+from dspark.gateway.token_stream import (
+    SCHEDULER,
+    GenerationRequest,
+    TokenRun,
+    TokensComplete,
+    TokenSource,
+)
+from dspark.sampling import FinishReason, SpeculationStats, StepBreakdown, Usage
+
+PATIENCE_S = 60.0
+_PAUSE_S = 0.25
+
+
+async def resumed_runs(
+    source: TokenSource, request: GenerationRequest, ends: Set[int], timeout_s: float | None
+) -> AsyncGenerator[TokenRun | TokensComplete, None]:
+    """Like ``source.generate``; once tokens have come, a lost scheduler is only a pause.
+
+    The request is sent again with its committed tokens, for up to PATIENCE_S seconds after a loss.
+    Tokens are a function of prompt, parameters and seed, so the next scheduler goes on with the
+    very tokens that the lost one would have given. ``ends`` has the token ids that end the request.
+    """
+    start = time.monotonic()
+    committed: list[int] = []
+    give_up_at: float | None = None
+    while True:
+        rest = replace(request, committed_token_ids=tuple(committed))
+        remaining_s = None if timeout_s is None else timeout_s - (time.monotonic() - start)
+        try:
+            async with aclosing(source.generate(rest, remaining_s)) as runs:
+                async for run in runs:
+                    if isinstance(run, TokenRun):
+                        committed += run.token_ids
+                        give_up_at = None
+                    yield run
+                return
+        except DSparkError as error:
+            give_up_at = give_up_at or time.monotonic() + PATIENCE_S
+            if not committed or not _is_loss(error) or time.monotonic() > give_up_at:
+                raise
+        if (end := _end_of(request, committed, ends)) is not None:
+            yield end
+            return
+        await asyncio.sleep(_PAUSE_S)
+
+
+def _is_loss(error: DSparkError) -> bool:
+    """Whether another try may find a scheduler that goes on; a duplicate is the lost call's own."""
+    if isinstance(error, BackendUnavailable):
+        return error.metadata.get("service") == SCHEDULER
+    return isinstance(error, NotReady | DuplicateRequest)
+
+
+def _end_of(
+    request: GenerationRequest, committed: list[int], ends: Set[int]
+) -> TokensComplete | None:
+    """The end, if the last token was already streamed and only the end itself was lost."""
+    usage = Usage(len(request.prompt_token_ids), len(committed))
+    if committed[-1] in ends:
+        reason, stop_token_id = FinishReason.STOP, committed[-1]
+    elif len(committed) >= request.sampling.max_tokens:
+        reason, stop_token_id = FinishReason.LENGTH, None
+    else:
+        return None
+    return TokensComplete(reason, stop_token_id, usage, SpeculationStats(), StepBreakdown())

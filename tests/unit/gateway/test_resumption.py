@@ -1,0 +1,115 @@
+"""A lost scheduler is a pause, and the tokens go on where they were."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from dspark.errors import (
+    BackendUnavailable,
+    Draining,
+    DSparkError,
+    DuplicateRequest,
+    InternalError,
+    QueueFull,
+)
+from dspark.gateway import resumption
+from dspark.gateway.resumption import resumed_runs
+from dspark.gateway.token_stream import GenerationRequest, TokenRun, TokensComplete
+from dspark.sampling import FinishReason, SamplingParams, SpeculationStats, StepBreakdown, Usage
+
+TOKENS = (5, 6, 7, 8, 9, 10)
+LOST = BackendUnavailable("scheduler", "UNAVAILABLE: gone")
+REQUEST = GenerationRequest("r", (1, 2), SamplingParams(max_tokens=len(TOKENS)))
+
+
+@dataclass
+class FlakySource:
+    """Goes on after the committed tokens; each loss is (tokens given before it, the error)."""
+
+    losses: Sequence[tuple[int, DSparkError]]
+    requests: list[GenerationRequest] = field(default_factory=list)
+
+    async def generate(
+        self, request: GenerationRequest, timeout_s: float | None
+    ) -> AsyncGenerator[TokenRun | TokensComplete, None]:
+        attempt = len(self.requests)
+        self.requests.append(request)
+        done = len(request.committed_token_ids)
+        for index, token in enumerate(TOKENS[done:]):
+            if attempt < len(self.losses) and index == self.losses[attempt][0]:
+                raise self.losses[attempt][1]
+            yield TokenRun((token,))
+        if attempt < len(self.losses):
+            raise self.losses[attempt][1]
+        usage = Usage(2, len(TOKENS))
+        yield TokensComplete(FinishReason.LENGTH, None, usage, SpeculationStats(), StepBreakdown())
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resumption, "_PAUSE_S", 0.0)
+
+
+async def collect(
+    source: FlakySource, request: GenerationRequest = REQUEST, ends: frozenset[int] = frozenset()
+) -> tuple[tuple[int, ...], TokensComplete]:
+    events = [event async for event in resumed_runs(source, request, ends, 10.0)]
+    *runs, end = events
+    assert isinstance(end, TokensComplete)
+    return tuple(token for run in runs for token in run.token_ids), end  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [],
+        [(1, LOST)],
+        [(3, LOST), (0, LOST), (0, Draining("starting")), (2, LOST)],
+        [(2, LOST), (0, DuplicateRequest("r"))],
+    ],
+)
+async def test_no_token_is_lost_or_repeated(losses: list[tuple[int, DSparkError]]) -> None:
+    source = FlakySource(losses)
+    tokens, end = await collect(source)
+    assert tokens == TOKENS
+    assert end.usage == Usage(2, len(TOKENS))
+    assert len(source.requests) == len(losses) + 1
+
+
+async def test_before_the_first_token_a_loss_is_the_caller_s() -> None:
+    with pytest.raises(BackendUnavailable):
+        await collect(FlakySource([(0, LOST)]))
+
+
+@pytest.mark.parametrize(
+    "error", [BackendUnavailable("verifier", "gone"), QueueFull("full"), InternalError("bug")]
+)
+async def test_what_a_scheduler_says_itself_is_no_loss(error: DSparkError) -> None:
+    source = FlakySource([(2, error)])
+    with pytest.raises(type(error)):
+        await collect(source)
+    assert len(source.requests) == 1
+
+
+async def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resumption, "PATIENCE_S", -1.0)
+    with pytest.raises(BackendUnavailable):
+        await collect(FlakySource([(2, LOST)]))
+
+
+async def test_a_lost_end_is_made_up_and_no_token_more() -> None:
+    source = FlakySource([(len(TOKENS), LOST)])
+    tokens, end = await collect(source)
+    assert (tokens, end.finish_reason) == (TOKENS, FinishReason.LENGTH)
+    assert len(source.requests) == 1
+
+
+async def test_a_lost_end_after_a_stop_token_names_it() -> None:
+    source = FlakySource([(2, LOST)])
+    tokens, end = await collect(source, ends=frozenset({TOKENS[1]}))
+    assert tokens == TOKENS[:2]
+    assert (end.finish_reason, end.stop_token_id) == (FinishReason.STOP, TOKENS[1])
+    assert end.usage.completion_tokens == 2
