@@ -56,7 +56,13 @@ def _download(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
     patterns = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
-    return Path(snapshot_download(name, allow_patterns=patterns))
+    try:
+        return Path(snapshot_download(name, allow_patterns=patterns))
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ModelRefused(
+            f"it is no directory or .gguf file, and the hub says: {reason}"
+        ) from error
 
 
 def _load_directory(path: Path, dtype: str) -> Checkpoint:
@@ -82,7 +88,7 @@ def _load_gguf(path: Path, dtype: str) -> Checkpoint:
         dtype=chosen,
         quantization_config=GgufConfig(dequantize=True),
     )
-    return _checkpoint(model, chosen, (path,), path.parent)
+    return _checkpoint(model, chosen, (path,), None)
 
 
 def _choose(dtype: str, automatic: torch.dtype) -> torch.dtype:
@@ -90,22 +96,24 @@ def _choose(dtype: str, automatic: torch.dtype) -> torch.dtype:
     return automatic if dtype == "auto" else _DTYPES[dtype]
 
 
-def _checkpoint(model: Any, dtype: torch.dtype, files: tuple[Path, ...], path: Path) -> Checkpoint:
+def _checkpoint(
+    model: Any, dtype: torch.dtype, files: tuple[Path, ...], directory: Path | None
+) -> Checkpoint:
     text_config = model.config.get_text_config()
     return Checkpoint(
         model=model.eval().requires_grad_(False),
         dtype=dtype,
         files=files,
-        eos_token_ids=_eos_token_ids(path, text_config),
+        eos_token_ids=_eos_token_ids(directory, text_config),
         max_model_len=int(getattr(text_config, "max_position_embeddings", 0)),
     )
 
 
-def _eos_token_ids(path: Path, config: Any) -> frozenset[int]:
+def _eos_token_ids(directory: Path | None, config: Any) -> frozenset[int]:
     """From generation_config.json, else the model's config."""
     eos: int | list[int] | None = None
-    generation_config = path / "generation_config.json"
-    if generation_config.exists():
+    generation_config = directory / "generation_config.json" if directory else None
+    if generation_config and generation_config.exists():
         eos = json.loads(generation_config.read_text()).get("eos_token_id")
     if eos is None:
         eos = getattr(config, "eos_token_id", None)

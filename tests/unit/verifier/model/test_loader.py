@@ -76,6 +76,10 @@ def test_a_directory_without_weights(tmp_path: Path) -> None:
     assert "holds no .safetensors file" in refusal(tmp_path)
 
 
+def test_a_name_that_is_nothing() -> None:
+    assert "no directory or .gguf file" in refusal(Path("a/b/c"))
+
+
 def test_a_damaged_config(tmp_path: Path) -> None:
     save_tiny_model("llama", tmp_path)
     (tmp_path / "config.json").write_text("{")
