@@ -2,8 +2,9 @@
 
 A node is tried when a token was drawn at its parent's row, and accepted when it is that token.
 Tries are counted by who proposed the node, how deep it is and what score it had; the calibrated
-score is the accepted share, shrunk to the node's own score while tries are few. Old tries fade, and
-so does the belief in the node's own score.
+score is the accepted share, shrunk to the node's own score while tries are few. The own score is
+first corrected by how far its sources promise too much over all their nodes, which shows after few
+tries. Old tries fade, and so does the belief in the node's own score.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from dspark.token_tree import TokenTree
 PRIOR_WEIGHT = 3.0
 PRIOR_DECAY = 0.95
 DECAY = 0.99
+# Tokens promised and held that an unknown source starts with.
+PROMISE_WEIGHT = 2.0
 SCORE_BINS = 10
 # Below 1, so that a child's survival is always under its parent's.
 MAX_SCORE = 0.999
@@ -39,10 +42,27 @@ class _Counts:
         self.accepts = self.accepts * DECAY + accepted
 
 
+@dataclass(slots=True)
+class _Promise:
+    """What the nodes of some sources promised together, and what they held."""
+
+    promised: float = PROMISE_WEIGHT
+    held: float = PROMISE_WEIGHT
+
+    @property
+    def factor(self) -> float:
+        return self.held / self.promised
+
+    def add(self, score: float, accepted: bool) -> None:
+        self.promised = self.promised * DECAY + score
+        self.held = self.held * DECAY + accepted
+
+
 class Calibration:
     """Decayed acceptance counts by (sources, depth bucket, score bin)."""
 
     def __init__(self) -> None:
+        self._promises: dict[tuple[str, ...], _Promise] = {}
         self._counts: dict[_Key, _Counts] = {}
         self._names: dict[tuple[tuple[str, ...], int], tuple[str, ...]] = {}
 
@@ -50,8 +70,9 @@ class Calibration:
         """Calibrated probability of each node to lie on the accepted path."""
         survivals: list[float] = []
         for key, parent, score in zip(self._keys(tree), tree.parents, tree.scores, strict=True):
-            counts = self._counts.get(key)
-            if counts is not None:
+            if (promise := self._promises.get(key[0])) is not None:
+                score = min(score * promise.factor, MAX_SCORE)
+            if (counts := self._counts.get(key)) is not None:
                 score = counts.accepts + counts.prior_weight * score
                 score /= counts.tries + counts.prior_weight
             score = min(max(score, MIN_SCORE), MAX_SCORE)
@@ -63,12 +84,11 @@ class Calibration:
     ) -> None:
         """Count the tried nodes of a verified tree; the arguments are those of WorkResult."""
         drawn = dict(zip((0, *accepted_nodes), committed_token_ids, strict=False))
-        for key, parent, token_id in zip(
-            self._keys(tree), tree.parents, tree.token_ids, strict=True
-        ):
+        for node, (key, parent) in enumerate(zip(self._keys(tree), tree.parents, strict=True)):
             if parent in drawn:
-                counts = self._counts.setdefault(key, _Counts())
-                counts.add(token_id == drawn[parent])
+                accepted = tree.token_ids[node] == drawn[parent]
+                self._counts.setdefault(key, _Counts()).add(accepted)
+                self._promises.setdefault(key[0], _Promise()).add(tree.scores[node], accepted)
 
     def _keys(self, tree: TokenTree) -> list[_Key]:
         sources = {mask: self._sources(tree.source_names, mask) for mask in set(tree.source_masks)}

@@ -43,7 +43,15 @@ def test_only_nodes_below_accepted_parents_are_tried() -> None:
         calibration.update(tree, (), (9,))
     first, second, third = calibration.survivals(tree)
     assert first < 0.05
-    assert second / first == pytest.approx(0.5) and third / second == pytest.approx(0.5)
+    assert second / first == pytest.approx(third / second), "neither child was ever tried"
+
+
+def test_a_source_that_boasts_is_found_out_before_each_of_its_scores_is() -> None:
+    calibration = Calibration()
+    for score in (0.95, 0.85, 0.75, 0.65, 0.55) * 3:
+        calibration.update(chain([1], "boasting", score), (), (2,))
+    assert calibration.survivals(chain([1], "boasting", 0.45))[0] < 0.15
+    assert calibration.survivals(chain([1], "unheard", 0.45))[0] == pytest.approx(0.45)
 
 
 def test_siblings_are_tried_together() -> None:
