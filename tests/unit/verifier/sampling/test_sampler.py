@@ -114,6 +114,20 @@ def test_perturbed_argmax_equals_scoring_the_whole_row(
         assert perturbed_argmax(logits, ids, temperature, noise) == wanted
 
 
+def test_many_unlikely_tokens_win_as_often_as_they_should() -> None:
+    """One likely token, far above thousands of others that together win every third draw."""
+    logits = np.random.default_rng(0).random(3000).astype(np.float32) / 2
+    logits[1234] = 9.0
+    ids = np.arange(len(logits))
+    num_upsets = 0
+    for seed in range(200):
+        noise = KeyedNoise(seed, 5)
+        wanted = int((logits.astype(np.float64) + noise.gumbel(ids)).argmax())
+        assert perturbed_argmax(logits, None, 1.0, noise) == wanted
+        num_upsets += wanted != 1234
+    assert 40 < num_upsets < 100
+
+
 @given(TIED_ROWS, st.integers(1, 12))
 def test_top_ids_are_sorted_and_ties_go_to_the_lowest_id(
     row: NDArray[np.float32], count: int
