@@ -6,13 +6,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from dspark.cli.supervision.launch import launch_command
 from harness.byte_tokenizer import write_model_dir
 from harness.processes import children_of, is_running, wait_until
 from harness.tiny_models import save_tiny_model
@@ -67,22 +67,13 @@ class Served:
 
 @contextmanager
 def serve(folder: Path, model_dir: Path, *flags: str) -> Iterator[Served]:
-    """Start it; whatever a test did, no process is left behind."""
+    """Start it; whatever becomes of the test, no process is left behind."""
     temporary = Path(tempfile.mkdtemp(dir="/tmp", prefix="e2e-"))
     output_path = folder / "output.txt"
     ports = ("--http-port", "0", "--grpc-port", "0")
     with open(output_path, "wb") as output:
         process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "dspark.cli",
-                "serve",
-                "--model",
-                str(model_dir),
-                *ports,
-                *flags,
-            ],
+            launch_command("dspark.cli", ["serve", "--model", str(model_dir), *ports, *flags]),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 async def _measure(arguments: argparse.Namespace, config: BenchConfig) -> dict[str, Any]:
     progress = Progress()
     async with serving_target(arguments, progress) as target, AsyncClient(target) as client:
-        with progress.part("warming up"):
+        with progress.part("running the load once, unmeasured"):
             await _warm_up(client, config)
         runs: list[Run] = []
         comparison = Comparison()
