@@ -111,11 +111,11 @@ static inline void weighted_values(const float* p, int stride, const Element* v,
   }
   for (int j = 0; j < count; ++j) {
     const Element* value = v + size_t(slots[j]) * slot_stride;
-    __m256 row[VECTORS];
-    for (int i = 0; i < VECTORS; ++i) row[i] = load8(value + i * kLanes);
-    for (int g = 0; g < QUERIES; ++g) {
-      const __m256 weight = _mm256_broadcast_ss(p + g * stride + j);
-      for (int i = 0; i < VECTORS; ++i) acc[g][i] = _mm256_fmadd_ps(weight, row[i], acc[g][i]);
+    __m256 weight[QUERIES];
+    for (int g = 0; g < QUERIES; ++g) weight[g] = _mm256_broadcast_ss(p + g * stride + j);
+    for (int i = 0; i < VECTORS; ++i) {
+      const __m256 part = load8(value + i * kLanes);
+      for (int g = 0; g < QUERIES; ++g) acc[g][i] = _mm256_fmadd_ps(weight[g], part, acc[g][i]);
     }
   }
   for (int g = 0; g < QUERIES; ++g) {
