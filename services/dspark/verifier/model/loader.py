@@ -37,6 +37,7 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
     checkpoint = load_checkpoint(config.model, config.dtype, progress)
     check_supported(checkpoint.model)
     num_threads = _num_threads(config, checkpoint)
+    progress("preparing kernels")
     team = native_team(config.kernels, device, num_threads)
     backend = _backend(config, device, team)
     # Two pools of threads would fight for the cores.
