@@ -15,6 +15,7 @@ from grpc_reflection.v1alpha import reflection
 from grpc_status import rpc_status
 
 from dspark import errors
+from dspark.idle_streams import IdleStreams
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,9 @@ async def abort(context: aio.ServicerContext[Any, Any], error: errors.DSparkErro
 class ErrorInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]
     """Turns DSparkError into its status; other exceptions are logged and become a bare INTERNAL."""
 
+    def __init__(self) -> None:
+        self.idle_streams = IdleStreams()
+
     async def intercept_service(
         self,
         continuation: Callable[
@@ -86,16 +90,23 @@ class ErrorInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]
         handler = await continuation(handler_call_details)
         if handler is None:
             return handler
+        method = handler_call_details.method
         if handler.unary_unary:
             return grpc.unary_unary_rpc_method_handler(
-                _guard_unary(handler.unary_unary, handler_call_details.method),
+                _guard_unary(handler.unary_unary, method),
                 handler.request_deserializer,
                 handler.response_serializer,
             )
         # A handler that uses context.write, as health's Watch does, is a coroutine: left as is.
         if handler.unary_stream and inspect.isasyncgenfunction(handler.unary_stream):
             return grpc.unary_stream_rpc_method_handler(
-                _guard_stream(handler.unary_stream, handler_call_details.method),
+                _guard_stream(handler.unary_stream, method),
+                handler.request_deserializer,
+                handler.response_serializer,
+            )
+        if handler.stream_stream and inspect.isasyncgenfunction(handler.stream_stream):
+            return grpc.stream_stream_rpc_method_handler(
+                _guard_exchange(handler.stream_stream, method, self.idle_streams),
                 handler.request_deserializer,
                 handler.response_serializer,
             )
@@ -134,6 +145,16 @@ def _guard_stream(behaviour: Any, method: str) -> Any:
     return guarded
 
 
+def _guard_exchange(behaviour: Any, method: str, idle: IdleStreams) -> Any:
+    async def with_messages(
+        requests: AsyncIterator[Any], context: aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[Any]:
+        async for response in behaviour(idle.messages(requests), context):
+            yield response
+
+    return _guard_stream(with_messages, method)
+
+
 class Server:
     """A gRPC server with health and reflection; ``service_names`` are the full names it serves.
 
@@ -142,7 +163,8 @@ class Server:
     """
 
     def __init__(self, service_names: Sequence[str]) -> None:
-        self.grpc = aio.server(options=_OPTIONS, interceptors=[ErrorInterceptor()])
+        self._errors = ErrorInterceptor()
+        self.grpc = aio.server(options=_OPTIONS, interceptors=[self._errors])
         self._names = tuple(service_names)
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self.grpc)
@@ -166,6 +188,7 @@ class Server:
     async def stop(self, grace: float) -> None:
         """Say NOT_SERVING, let running calls end within ``grace`` seconds, stop."""
         await self._health.enter_graceful_shutdown()
+        self._errors.idle_streams.end()
         await self.grpc.stop(grace)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,6 +139,14 @@ class _Servicer(pb_grpc.CandidatesServiceServicer):
         update = wire.update_from_proto(request.update)
         outcome = await self._fake.propose(update, wire.items_from_proto(request.items))
         return wire.outcome_to_proto(outcome)
+
+    async def StreamPropose(
+        self,
+        requests: AsyncIterator[pb.StreamProposeRequest],
+        context: aio.ServicerContext[Any, Any],
+    ) -> AsyncIterator[pb.StreamProposeResponse]:
+        async for request in requests:
+            yield pb.StreamProposeResponse(propose=await self.Propose(request.propose, context))
 
     async def Observe(
         self, request: pb.ObserveRequest, context: aio.ServicerContext[Any, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -290,3 +290,11 @@ class _Servicer(pb_grpc.VerifierServiceServicer):
         self, request: pb.StepRequest, context: aio.ServicerContext[Any, Any]
     ) -> pb.StepResponse:
         return outcome_to_proto(await self._fake.step(plan_from_proto(request)))
+
+    async def StreamStep(
+        self,
+        requests: AsyncIterator[pb.StreamStepRequest],
+        context: aio.ServicerContext[Any, Any],
+    ) -> AsyncIterator[pb.StreamStepResponse]:
+        async for request in requests:
+            yield pb.StreamStepResponse(step=await self.Step(request.step, context))

@@ -82,10 +82,27 @@ class FaultProxy:
     async def serve(
         self, method: str, requests: AsyncIterator[bytes], context: aio.ServicerContext[Any, Any]
     ) -> AsyncIterator[bytes]:
-        """One call, whatever its streaming: both directions carry any number of messages."""
-        fault = self._next_fault(method)
-        self.calls.append((method.rsplit("/", 1)[-1], fault.kind))
-        sent = [message async for message in requests]
+        """One call; each turn of a Stream method meets a fault of its own."""
+        name = method.rsplit("/", 1)[-1]
+        if not name.startswith("Stream"):
+            sent = [message async for message in requests]
+            async for message in self._serve_turn(method, name, sent, context):
+                yield message
+            return
+        async for request in requests:
+            turn = self._serve_turn(method, name.removeprefix("Stream"), [request], context)
+            async for message in turn:
+                yield message
+
+    async def _serve_turn(
+        self,
+        method: str,
+        name: str,
+        sent: list[bytes],
+        context: aio.ServicerContext[Any, Any],
+    ) -> AsyncIterator[bytes]:
+        fault = self._next_fault(f"/{name}")
+        self.calls.append((name, fault.kind))
         await self._before(fault, method, sent, context)
         try:
             if fault.kind is FaultKind.DUPLICATE:

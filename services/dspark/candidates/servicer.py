@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from grpc import aio
@@ -31,10 +32,22 @@ class CandidatesServicer(pb_grpc.CandidatesServiceServicer):
         return pb.GetCandidatesInfoResponse(sources=info.sources, top_k=info.top_k)
 
     async def Propose(self, request: pb.ProposeRequest, context: _Context) -> pb.ProposeResponse:
+        return await self._propose(request, _time_left(context))
+
+    async def StreamPropose(
+        self, requests: AsyncIterator[pb.StreamProposeRequest], context: _Context
+    ) -> AsyncIterator[pb.StreamProposeResponse]:
+        async for request in requests:
+            wait_s = request.max_wait_ms / 1e3 - RETURN_TRIP_S if request.max_wait_ms else None
+            yield pb.StreamProposeResponse(propose=await self._propose(request.propose, wait_s))
+
+    async def _propose(
+        self, request: pb.ProposeRequest, max_wait_s: float | None
+    ) -> pb.ProposeResponse:
         outcome = await self._proposer.propose(
             wire.update_from_proto(request.update),
             wire.items_from_proto(request.items),
-            _time_left(context),
+            max_wait_s,
         )
         return wire.outcome_to_proto(outcome)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from grpc import aio
 
 from dspark import rpc
+from dspark.exchange import Exchange
 from dspark.proposal import CandidatesInfo, CandidatesUpdate, ProposeItem, ProposeOutcome
 from dspark.v1 import candidates_service_pb2 as pb
 from dspark.v1 import candidates_service_pb2_grpc as pb_grpc
@@ -21,6 +22,9 @@ class CandidatesClient:
     def __init__(self, target: str) -> None:
         self._channel = rpc.channel(target)
         self._stub = pb_grpc.CandidatesServiceStub(self._channel)
+        self._proposals: Exchange[pb.StreamProposeRequest, pb.StreamProposeResponse] = Exchange(
+            lambda: self._stub.StreamPropose(), "candidates"
+        )
 
     async def info(self) -> CandidatesInfo:
         try:
@@ -34,12 +38,12 @@ class CandidatesClient:
     async def propose(
         self, update: CandidatesUpdate, items: Sequence[ProposeItem], timeout_s: float
     ) -> ProposeOutcome:
-        message = pb.ProposeRequest(update=update_to_proto(update), items=items_to_proto(items))
-        try:
-            reply = await self._stub.Propose(message, timeout=timeout_s)
-        except aio.AioRpcError as error:
-            raise rpc.from_rpc_error(error, "candidates") from error
-        return outcome_from_proto(reply)
+        request = pb.StreamProposeRequest(
+            propose=pb.ProposeRequest(update=update_to_proto(update), items=items_to_proto(items)),
+            max_wait_ms=timeout_s * 1e3,
+        )
+        reply = await self._proposals.call(request, timeout_s)
+        return outcome_from_proto(reply.propose)
 
     async def observe(self, update: CandidatesUpdate, timeout_s: float) -> tuple[str, ...]:
         """Ids of sequences that must be sent whole."""
@@ -51,4 +55,5 @@ class CandidatesClient:
         return tuple(reply.unknown_request_ids)
 
     async def close(self) -> None:
+        self._proposals.close()
         await self._channel.close(None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from grpc import aio
 
 from dspark import rpc
+from dspark.exchange import Exchange
 from dspark.step import StepOutcome, StepPlan, VerifierInfo
 from dspark.v1 import verifier_service_pb2 as pb
 from dspark.v1 import verifier_service_pb2_grpc as pb_grpc
@@ -21,6 +22,9 @@ class VerifierClient:
         self._channel = rpc.channel(target)
         self._stub = pb_grpc.VerifierServiceStub(self._channel)
         self._step_timeout_s = step_timeout_s
+        self._steps: Exchange[pb.StreamStepRequest, pb.StreamStepResponse] = Exchange(
+            lambda: self._stub.StreamStep(), "verifier"
+        )
 
     async def info(self) -> VerifierInfo:
         try:
@@ -33,14 +37,13 @@ class VerifierClient:
 
     async def step(self, plan: StepPlan) -> StepOutcome:
         """One attempt; repeating it with the same plan is safe."""
-        try:
-            message = await self._stub.Step(plan_to_proto(plan), timeout=self._step_timeout_s)
-        except aio.AioRpcError as error:
-            raise rpc.from_rpc_error(error, "verifier") from error
-        return outcome_from_proto(message)
+        request = pb.StreamStepRequest(step=plan_to_proto(plan))
+        reply = await self._steps.call(request, self._step_timeout_s)
+        return outcome_from_proto(reply.step)
 
     async def is_ready(self) -> bool:
         return await rpc.is_ready(self._channel, SERVICE)
 
     async def close(self) -> None:
+        self._steps.close()
         await self._channel.close(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 from grpc import aio
@@ -63,6 +64,14 @@ class VerifierServicer(pb_grpc.VerifierServiceServicer):
             request.step_id,
             lambda: self._run(engine, request, arrived_ns),
         )
+
+    async def StreamStep(
+        self,
+        requests: AsyncIterator[pb.StreamStepRequest],
+        context: aio.ServicerContext[Any, Any],
+    ) -> AsyncIterator[pb.StreamStepResponse]:
+        async for request in requests:
+            yield pb.StreamStepResponse(step=await self.Step(request.step, context))
 
     async def _run(
         self, engine: Engine, request: pb.StepRequest, arrived_ns: int

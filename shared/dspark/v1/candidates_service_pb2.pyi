@@ -73,6 +73,20 @@ class ProposeRequest(_message.Message):
     items: _containers.RepeatedCompositeFieldContainer[ProposeItem]
     def __init__(self, update: _Optional[_Union[CandidatesUpdate, _Mapping]] = ..., items: _Optional[_Iterable[_Union[ProposeItem, _Mapping]]] = ...) -> None: ...
 
+class StreamProposeRequest(_message.Message):
+    __slots__ = ("propose", "max_wait_ms")
+    PROPOSE_FIELD_NUMBER: _ClassVar[int]
+    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    propose: ProposeRequest
+    max_wait_ms: float
+    def __init__(self, propose: _Optional[_Union[ProposeRequest, _Mapping]] = ..., max_wait_ms: _Optional[float] = ...) -> None: ...
+
+class StreamProposeResponse(_message.Message):
+    __slots__ = ("propose",)
+    PROPOSE_FIELD_NUMBER: _ClassVar[int]
+    propose: ProposeResponse
+    def __init__(self, propose: _Optional[_Union[ProposeResponse, _Mapping]] = ...) -> None: ...
+
 class ProposeItem(_message.Message):
     __slots__ = ("request_id", "epoch", "base_len", "max_nodes", "max_depth", "sources")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]

@@ -45,6 +45,11 @@ class CandidatesServiceStub:
                 request_serializer=dspark_dot_v1_dot_candidates__service__pb2.ProposeRequest.SerializeToString,
                 response_deserializer=dspark_dot_v1_dot_candidates__service__pb2.ProposeResponse.FromString,
                 _registered_method=True)
+        self.StreamPropose = channel.stream_stream(
+                '/dspark.v1.CandidatesService/StreamPropose',
+                request_serializer=dspark_dot_v1_dot_candidates__service__pb2.StreamProposeRequest.SerializeToString,
+                response_deserializer=dspark_dot_v1_dot_candidates__service__pb2.StreamProposeResponse.FromString,
+                _registered_method=True)
         self.Observe = channel.unary_unary(
                 '/dspark.v1.CandidatesService/Observe',
                 request_serializer=dspark_dot_v1_dot_candidates__service__pb2.ObserveRequest.SerializeToString,
@@ -70,6 +75,14 @@ class CandidatesServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StreamPropose(self, request_iterator, context):
+        """StreamPropose is Propose on an open stream: requests and replies take turns, one reply each. A failure ends the
+        stream with its status. It costs less than a call each; a scheduler keeps one such stream open.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Observe(self, request, context):
         """Observe applies updates without asking for candidates.
         """
@@ -89,6 +102,11 @@ def add_CandidatesServiceServicer_to_server(servicer, server):
                     servicer.Propose,
                     request_deserializer=dspark_dot_v1_dot_candidates__service__pb2.ProposeRequest.FromString,
                     response_serializer=dspark_dot_v1_dot_candidates__service__pb2.ProposeResponse.SerializeToString,
+            ),
+            'StreamPropose': grpc.stream_stream_rpc_method_handler(
+                    servicer.StreamPropose,
+                    request_deserializer=dspark_dot_v1_dot_candidates__service__pb2.StreamProposeRequest.FromString,
+                    response_serializer=dspark_dot_v1_dot_candidates__service__pb2.StreamProposeResponse.SerializeToString,
             ),
             'Observe': grpc.unary_unary_rpc_method_handler(
                     servicer.Observe,
@@ -151,6 +169,33 @@ class CandidatesService:
             '/dspark.v1.CandidatesService/Propose',
             dspark_dot_v1_dot_candidates__service__pb2.ProposeRequest.SerializeToString,
             dspark_dot_v1_dot_candidates__service__pb2.ProposeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamPropose(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/dspark.v1.CandidatesService/StreamPropose',
+            dspark_dot_v1_dot_candidates__service__pb2.StreamProposeRequest.SerializeToString,
+            dspark_dot_v1_dot_candidates__service__pb2.StreamProposeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -22,6 +22,18 @@ WORK_STATUS_STALE: WorkStatus
 WORK_STATUS_NOT_FOUND: WorkStatus
 WORK_STATUS_NO_BLOCKS: WorkStatus
 
+class StreamStepRequest(_message.Message):
+    __slots__ = ("step",)
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    step: StepRequest
+    def __init__(self, step: _Optional[_Union[StepRequest, _Mapping]] = ...) -> None: ...
+
+class StreamStepResponse(_message.Message):
+    __slots__ = ("step",)
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    step: StepResponse
+    def __init__(self, step: _Optional[_Union[StepResponse, _Mapping]] = ...) -> None: ...
+
 class GetVerifierInfoRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -45,6 +45,11 @@ class VerifierServiceStub:
                 request_serializer=dspark_dot_v1_dot_verifier__service__pb2.StepRequest.SerializeToString,
                 response_deserializer=dspark_dot_v1_dot_verifier__service__pb2.StepResponse.FromString,
                 _registered_method=True)
+        self.StreamStep = channel.stream_stream(
+                '/dspark.v1.VerifierService/StreamStep',
+                request_serializer=dspark_dot_v1_dot_verifier__service__pb2.StreamStepRequest.SerializeToString,
+                response_deserializer=dspark_dot_v1_dot_verifier__service__pb2.StreamStepResponse.FromString,
+                _registered_method=True)
 
 
 class VerifierServiceServicer:
@@ -67,6 +72,14 @@ class VerifierServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StreamStep(self, request_iterator, context):
+        """StreamStep is Step on an open stream: requests and replies take turns, one reply each. A failed step ends the
+        stream with its status. It costs less than a call each; a scheduler keeps one such stream open.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_VerifierServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -79,6 +92,11 @@ def add_VerifierServiceServicer_to_server(servicer, server):
                     servicer.Step,
                     request_deserializer=dspark_dot_v1_dot_verifier__service__pb2.StepRequest.FromString,
                     response_serializer=dspark_dot_v1_dot_verifier__service__pb2.StepResponse.SerializeToString,
+            ),
+            'StreamStep': grpc.stream_stream_rpc_method_handler(
+                    servicer.StreamStep,
+                    request_deserializer=dspark_dot_v1_dot_verifier__service__pb2.StreamStepRequest.FromString,
+                    response_serializer=dspark_dot_v1_dot_verifier__service__pb2.StreamStepResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -136,6 +154,33 @@ class VerifierService:
             '/dspark.v1.VerifierService/Step',
             dspark_dot_v1_dot_verifier__service__pb2.StepRequest.SerializeToString,
             dspark_dot_v1_dot_verifier__service__pb2.StepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamStep(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/dspark.v1.VerifierService/StreamStep',
+            dspark_dot_v1_dot_verifier__service__pb2.StreamStepRequest.SerializeToString,
+            dspark_dot_v1_dot_verifier__service__pb2.StreamStepResponse.FromString,
             options,
             channel_credentials,
             insecure,
