@@ -33,6 +33,8 @@ struct AttentionParams {
   int32_t reserved;
 };
 
+constexpr int kKeys = 4;
+
 // Scratch of one thread.
 struct AttentionScratch {
   std::vector<int32_t> slots;
@@ -60,21 +62,33 @@ static inline int gather_slots(const AttentionBatch& batch, int row, int window,
   return count;
 }
 
-// scores[g * stride + j] = q_g . k_j for QUERIES queries that share the K head.
+// scores[g * stride + j] = q_g . k_j for QUERIES queries that share the K head. Keys go in fours, the last
+// of ``slots`` again where fewer are left: stride allows it.
 template <class Element, int QUERIES>
 static inline void dot_scores(const float* q, int dim, const Element* k, size_t slot_stride,
                               const std::vector<int32_t>& slots, int count, float* scores, int stride) {
-  for (int j = 0; j < count; ++j) {
-    const Element* key = k + size_t(slots[j]) * slot_stride;
-    __m256 acc[QUERIES];
-    for (int g = 0; g < QUERIES; ++g) acc[g] = _mm256_setzero_ps();
+  for (int j = 0; j < count; j += kKeys) {
+    const Element* key[kKeys];
+    for (int i = 0; i < kKeys; ++i) key[i] = k + size_t(slots[std::min(j + i, count - 1)]) * slot_stride;
+    __m256 acc[QUERIES][kKeys];
+    UNROLL for (int g = 0; g < QUERIES; ++g) {
+      UNROLL for (int i = 0; i < kKeys; ++i) acc[g][i] = _mm256_setzero_ps();
+    }
     for (int d = 0; d < dim; d += kLanes) {
-      const __m256 kv = load8(key + d);
-      for (int g = 0; g < QUERIES; ++g) {
-        acc[g] = _mm256_fmadd_ps(_mm256_loadu_ps(q + g * dim + d), kv, acc[g]);
+      __m256 query[QUERIES];
+      UNROLL for (int g = 0; g < QUERIES; ++g) {
+        query[g] = _mm256_loadu_ps(q + g * dim + d);
+        // Hidden from the compiler, which would load it again for each key.
+        asm volatile("" : "+x"(query[g]));
+      }
+      UNROLL for (int i = 0; i < kKeys; ++i) {
+        const __m256 part = load8(key[i] + d);
+        UNROLL for (int g = 0; g < QUERIES; ++g) {
+          acc[g][i] = _mm256_fmadd_ps(query[g], part, acc[g][i]);
+        }
       }
     }
-    for (int g = 0; g < QUERIES; ++g) scores[g * stride + j] = sum8(acc[g]);
+    UNROLL for (int g = 0; g < QUERIES; ++g) _mm_storeu_ps(scores + g * stride + j, sum8_of_four(acc[g]));
   }
 }
 
@@ -106,21 +120,21 @@ static inline void weighted_values(const float* p, int stride, const Element* v,
                                    const std::vector<int32_t>& slots, int count, const float* inverse,
                                    float* out, int dim) {
   __m256 acc[QUERIES][VECTORS];
-  for (int g = 0; g < QUERIES; ++g) {
-    for (int i = 0; i < VECTORS; ++i) acc[g][i] = _mm256_setzero_ps();
+  UNROLL for (int g = 0; g < QUERIES; ++g) {
+    UNROLL for (int i = 0; i < VECTORS; ++i) acc[g][i] = _mm256_setzero_ps();
   }
   for (int j = 0; j < count; ++j) {
     const Element* value = v + size_t(slots[j]) * slot_stride;
     __m256 weight[QUERIES];
-    for (int g = 0; g < QUERIES; ++g) weight[g] = _mm256_broadcast_ss(p + g * stride + j);
-    for (int i = 0; i < VECTORS; ++i) {
+    UNROLL for (int g = 0; g < QUERIES; ++g) weight[g] = _mm256_broadcast_ss(p + g * stride + j);
+    UNROLL for (int i = 0; i < VECTORS; ++i) {
       const __m256 part = load8(value + i * kLanes);
-      for (int g = 0; g < QUERIES; ++g) acc[g][i] = _mm256_fmadd_ps(weight[g], part, acc[g][i]);
+      UNROLL for (int g = 0; g < QUERIES; ++g) acc[g][i] = _mm256_fmadd_ps(weight[g], part, acc[g][i]);
     }
   }
-  for (int g = 0; g < QUERIES; ++g) {
+  UNROLL for (int g = 0; g < QUERIES; ++g) {
     const __m256 scale = _mm256_set1_ps(inverse[g]);
-    for (int i = 0; i < VECTORS; ++i) {
+    UNROLL for (int i = 0; i < VECTORS; ++i) {
       _mm256_storeu_ps(out + g * dim + i * kLanes, _mm256_mul_ps(acc[g][i], scale));
     }
   }

@@ -112,7 +112,7 @@ class DecoderRun {
       (share++)->drain(member, rows, [&](int row) { rotate_and_store(layer, i, row); });
       team.barrier();
       (share++)->drain(member, rows * kv_heads, [&](int item) {
-        attend(layer, i, item / kv_heads, item % kv_heads, scratch);
+        attend(layer, i, item % rows, item / rows, scratch);
       });
       team.barrier();
       project(*share++, member, layer.output, context_, branch_);

@@ -66,16 +66,18 @@ struct PackedLinear {
   size_t half_bytes() const { return size_t(padded_k()) * kHalf * (is_bf16 ? 2 : 4); }
 };
 
-// How far ahead weights are fetched. The last of several tiles, whose own panel is in the cache by then,
-// fetches the next panel.
-#ifndef DSPARK_PREFETCH
-#define DSPARK_PREFETCH 1024
-#endif
-constexpr size_t kPrefetchBytes = DSPARK_PREFETCH;
+constexpr size_t kLine = 64;
+constexpr size_t kStreamBytes = 2048;  // how far ahead weights that are used once are fetched
+
+// Weights to fetch while a tile computes: one line for each pair of k, ``stride`` bytes from the one before.
+struct Fetch {
+  const char* from;
+  size_t stride;
+};
 
 template <int ROWS, int HALVES>
 static inline void tile_bf16(const float* x, int ldx, const char* base, size_t half_bytes, int steps,
-                             size_t ahead, const float* bias, float* out) {
+                             Fetch fetch, const float* bias, float* out) {
   constexpr int PER_HALF = kHalf / kWidth;
   constexpr int V = HALVES * PER_HALF;
   Vector acc[ROWS][V];
@@ -89,7 +91,7 @@ static inline void tile_bf16(const float* x, int ldx, const char* base, size_t h
     Vector w[V];
     for (int h = 0; h < HALVES; ++h) {
       const uint32_t* pairs = half[h] + size_t(step) * kHalf;
-      _mm_prefetch(reinterpret_cast<const char*>(pairs) + ahead, _MM_HINT_T0);
+      _mm_prefetch(fetch.from + h * half_bytes + size_t(step) * fetch.stride, _MM_HINT_T0);
       for (int v = 0; v < PER_HALF; ++v) w[h * PER_HALF + v] = vload_even(pairs + v * kWidth);
     }
     for (int r = 0; r < ROWS; ++r) {
@@ -138,52 +140,76 @@ static inline void tile_fp32(const float* x, int ldx, const char* base, size_t h
   }
 }
 
+// ROWS rows by HALVES halves of a panel; rows of out are kPanel apart.
 template <int ROWS, int HALVES>
-static inline void tile(const PackedLinear& w, const char* base, const float* bias, const float* x,
-                        int ldx, size_t ahead, float* out) {
+static void tile(const PackedLinear& w, const char* base, const float* bias, const float* x, int ldx,
+                 Fetch fetch, float* out) {
   if (w.is_bf16) {
-    tile_bf16<ROWS, HALVES>(x, ldx, base, w.half_bytes(), w.padded_k() / 2, ahead, bias, out);
+    tile_bf16<ROWS, HALVES>(x, ldx, base, w.half_bytes(), w.padded_k() / 2, fetch, bias, out);
   } else {
     tile_fp32<ROWS, HALVES>(x, ldx, base, w.half_bytes(), w.k, bias, out);
   }
 }
 
-// One tile of ROWS rows by one panel; out is [ROWS, 32].
+using Tile = void (*)(const PackedLinear&, const char*, const float*, const float*, int, Fetch, float*);
+
+static constexpr int halves_of(int rows) { return rows <= kMaxRowsOfPanel ? 2 : 1; }
+
 template <int ROWS>
-static void panel_tile(const PackedLinear& w, int panel, const float* x, int ldx, size_t ahead,
-                       float* out) {
-  const char* base = static_cast<const char*>(w.weight) + 2 * w.half_bytes() * panel;
-  const float* bias = w.bias ? w.bias + panel * kPanel : nullptr;
-  if constexpr (ROWS <= kMaxRowsOfPanel) {
-    tile<ROWS, 2>(w, base, bias, x, ldx, ahead, out);
-  } else {
-    tile<ROWS, 1>(w, base, bias, x, ldx, ahead, out);
-    tile<ROWS, 1>(w, base + w.half_bytes(), bias ? bias + kHalf : nullptr, x, ldx, ahead, out + kHalf);
-  }
-}
+static constexpr Tile kTile = tile<ROWS, halves_of(ROWS)>;
 
-using PanelTile = void (*)(const PackedLinear&, int, const float*, int, size_t, float*);
-
-static inline PanelTile panel_tile_of(int rows) {
-  static constexpr PanelTile kTiles[] = {
-      panel_tile<1>, panel_tile<2>, panel_tile<3>, panel_tile<4>, panel_tile<5>, panel_tile<6>,
+static inline Tile tile_of(int rows) {
+  static constexpr Tile kTiles[] = {
+      kTile<1>, kTile<2>, kTile<3>, kTile<4>, kTile<5>, kTile<6>,
 #if defined(__AVX512F__)
-      panel_tile<7>, panel_tile<8>, panel_tile<9>, panel_tile<10>, panel_tile<11>, panel_tile<12>,
+      kTile<7>, kTile<8>, kTile<9>, kTile<10>, kTile<11>, kTile<12>,
 #endif
   };
   return kTiles[rows - 1];
 }
 
+// How many of ``left`` rows the first of ``parts`` near-equal parts takes.
+static inline int part_of(int left, int parts) { return (left + parts - 1) / parts; }
+
+// All rows of a block by the half or halves that a tile takes. Several tiles share the fetching of what
+// follows, so that memory is busy for as long as these weights are in use.
+static inline void tiles_of_block(const PackedLinear& w, const char* base, const float* bias, int halves,
+                                  const float* x, int ldx, int rows, float* out) {
+  const int tiles = part_of(rows, kMaxRows);
+  const size_t stride = part_of(kLine, tiles), share = stride * (w.padded_k() / 2);
+  const char* from = base + (tiles == 1 ? kStreamBytes : halves * w.half_bytes());
+  for (int t = 0, first = 0; t < tiles; ++t, from += share) {
+    const int count = part_of(rows - first, tiles - t);
+    tile_of(count)(w, base, bias, x + size_t(first) * ldx, ldx, {from, stride}, out + first * kPanel);
+    first += count;
+  }
+}
+
+// out [rows, kPanel] of one panel. Half by half, so that the tiles of many rows find theirs in the
+// first-level cache.
+static inline void panel_block(const PackedLinear& w, int panel, const float* x, int ldx, int rows,
+                               float* out) {
+  const size_t half_bytes = w.half_bytes();
+  const char* base = static_cast<const char*>(w.weight) + 2 * half_bytes * panel;
+  const float* bias = w.bias ? w.bias + panel * kPanel : nullptr;
+  const int halves = halves_of(part_of(rows, part_of(rows, kMaxRows)));
+  for (int h = 0; h < 2; h += halves) {
+    tiles_of_block(w, base + h * half_bytes, bias ? bias + h * kHalf : nullptr, halves, x, ldx, rows,
+                   out + h * kHalf);
+  }
+}
+
+constexpr int kBlockRows = 96;  // whose activations the second-level cache holds beside the weights
+
 // All rows of one panel: store(row, values) receives 32 outputs of each row.
 template <class Store>
 static inline void linear_panel(const PackedLinear& w, int panel, const float* x, int ldx, int rows,
                                 const Store& store) {
-  alignas(64) float out[kMaxRows * kPanel];
-  const int tiles = (rows + kMaxRows - 1) / kMaxRows;
-  for (int t = 0, first = 0; t < tiles; ++t) {
-    const int count = (rows - first + tiles - t - 1) / (tiles - t);
-    const size_t ahead = tiles > 1 && t == tiles - 1 ? 2 * w.half_bytes() : kPrefetchBytes;
-    panel_tile_of(count)(w, panel, x + size_t(first) * ldx, ldx, ahead, out);
+  alignas(64) float out[kBlockRows * kPanel];
+  const int blocks = part_of(rows, kBlockRows);
+  for (int b = 0, first = 0; b < blocks; ++b) {
+    const int count = part_of(rows - first, blocks - b);
+    panel_block(w, panel, x + size_t(first) * ldx, ldx, count, out);
     for (int r = 0; r < count; ++r) store(first + r, out + r * kPanel);
     first += count;
   }

@@ -10,6 +10,9 @@
 
 constexpr int kLanes = 8;
 
+// Loops over arrays of vectors must be unrolled early, or the compiler keeps the arrays in memory.
+#define UNROLL _Pragma("GCC unroll 16")
+
 static inline __m256 bf16_to_float(const uint16_t* source) {
   const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source));
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
@@ -32,6 +35,19 @@ static inline float sum8(__m256 v) {
   __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   half = _mm_add_ps(half, _mm_movehl_ps(half, half));
   return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+
+// sum8 of each, with the same order of additions.
+static inline __m128 sum8_of_four(const __m256* v) {
+  const __m256 even = _mm256_add_ps(_mm256_permute2f128_ps(v[0], v[2], 0x20),
+                                    _mm256_permute2f128_ps(v[0], v[2], 0x31));
+  const __m256 odd = _mm256_add_ps(_mm256_permute2f128_ps(v[1], v[3], 0x20),
+                                   _mm256_permute2f128_ps(v[1], v[3], 0x31));
+  const __m256d low = _mm256_unpacklo_pd(_mm256_castps_pd(even), _mm256_castps_pd(odd));
+  const __m256d high = _mm256_unpackhi_pd(_mm256_castps_pd(even), _mm256_castps_pd(odd));
+  const __m256 pairs = _mm256_add_ps(_mm256_castpd_ps(low), _mm256_castpd_ps(high));
+  const __m256 sums = _mm256_hadd_ps(pairs, pairs);
+  return _mm_movelh_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1));
 }
 
 static inline float max8(__m256 v) {
