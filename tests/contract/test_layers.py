@@ -10,7 +10,7 @@ import pytest
 from harness.repository import module_name, sources
 
 EDGE_PACKAGES = {"wire", "client"}
-EDGE_MODULES = {"rpc", "server", "servicer", "telemetry", "__main__"}
+EDGE_MODULES = {"rpc", "exchange", "server", "servicer", "telemetry", "__main__"}
 EDGE_IMPORTS = ("grpc.", "google.protobuf.", "google.rpc.", "dspark.v1.")
 EDGE_ENDINGS = ("_servicer", "_client")
 
