@@ -67,7 +67,7 @@ struct PackedLinear {
 };
 
 constexpr size_t kLine = 64;
-constexpr size_t kStreamBytes = 2048;  // how far ahead weights that are used once are fetched
+constexpr size_t kStreamBytes = 2048;  // fetched ahead where one tile takes all rows, over its halves
 
 // Weights to fetch while a tile computes: one line for each pair of k, ``stride`` bytes from the one before.
 struct Fetch {
@@ -177,7 +177,7 @@ static inline void tiles_of_block(const PackedLinear& w, const char* base, const
                                   const float* x, int ldx, int rows, float* out) {
   const int tiles = part_of(rows, kMaxRows);
   const size_t stride = part_of(kLine, tiles), share = stride * (w.padded_k() / 2);
-  const char* from = base + (tiles == 1 ? kStreamBytes : halves * w.half_bytes());
+  const char* from = base + (tiles == 1 ? kStreamBytes / halves : halves * w.half_bytes());
   for (int t = 0, first = 0; t < tiles; ++t, from += share) {
     const int count = part_of(rows - first, tiles - t);
     tile_of(count)(w, base, bias, x + size_t(first) * ldx, ldx, {from, stride}, out + first * kPanel);
