@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -25,6 +26,9 @@ def load(config: VerifierConfig, progress: Progress) -> LoadedModel:
     from dspark.verifier.model.loader import load_model
 
     loaded = load_model(config, progress)
+    # What loading made stays for good: a full collection need not walk it in the middle of a step.
+    gc.collect()
+    gc.freeze()
     keep_freed_memory()
     return loaded
 
