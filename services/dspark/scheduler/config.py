@@ -49,7 +49,7 @@ class SchedulerConfig:
         default=25.0, metadata={"help": "longest wait for candidates in a step"}
     )
     min_gain: float = field(
-        default=0.03, metadata={"help": "predicted gain below which 'threshold' buys nothing"}
+        default=0.05, metadata={"help": "predicted gain below which 'threshold' buys nothing"}
     )
     explore_share: float = field(
         default=0.01, metadata={"help": "share of time spent on candidates that are priced out"}

@@ -83,8 +83,9 @@ class Drafting:
     slowness: MovingAverage = field(default_factory=lambda: MovingAverage(1.0, weight=0.05))
     propose_ms: MovingAverage = field(default_factory=lambda: MovingAverage(FIRST_PROPOSE_MS))
     step: int = 0
-    # time that the last step waited for candidates
+    # time that the last step waited for candidates, and all that drafting took of it
     waited_ms: float = 0.0
+    took_ms: float = 0.0
     _states: dict[Request, _DraftState] = field(default_factory=dict)
     _asked_at: int = -SUCCESSOR_STEPS
     _profiles: deque[tuple[float, ...]] = field(default_factory=lambda: deque(maxlen=NUM_PROFILES))
@@ -104,10 +105,11 @@ class Drafting:
     async def draft(self, batch: Batch, overhead_ms: float) -> Drafts:
         """A tree for each decoding request that gets one."""
         self.step += 1
-        self.waited_ms = 0.0
+        self.waited_ms = self.took_ms = 0.0
         link = self.link
         if self.policy.is_off or link is None or not link.is_usable:
             return {}
+        started = time.perf_counter()
         wishes = self._wishes(link, batch)
         context = self._context(batch, overhead_ms)
         budgets = self.policy.budget([wish.view for wish in wishes], context)
@@ -126,6 +128,8 @@ class Drafting:
         ]
         self._remember_profiles(asked, trees, scored)
         chosen = self.policy.select(scored, context)
+        self.took_ms = (time.perf_counter() - started) * 1e3
+        self.propose_ms.add(self.took_ms)
         return {request: tree for request, tree in zip(trees, chosen, strict=True) if tree}
 
     def learn(self, request: Request, tree: TokenTree, result: WorkResult) -> None:
@@ -198,7 +202,6 @@ class Drafting:
         started = time.perf_counter()
         outcome = await link.propose(items, [wish.request for wish, _ in asked])
         self.waited_ms = (time.perf_counter() - started) * 1e3
-        self.propose_ms.add(self.waited_ms)
         self._asked_at = self.step
         return () if outcome is None else outcome.proposals
 

@@ -157,7 +157,7 @@ class StepLoop:
             forward_ms=forward_ms,
             overhead_ms=wall_ms - forward_ms,
         )
-        self._overhead_ms.add(max(wall_ms - forward_ms - propose_ms, 0.0))
+        self._overhead_ms.add(max(wall_ms - forward_ms - self._drafting.took_ms, 0.0))
         self._timings.add(timing)
         for request in applied.decoded:
             request.timings.append(timing)

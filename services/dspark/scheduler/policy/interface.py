@@ -15,7 +15,7 @@ class PolicySettings:
     """Settings that policies share; meanings as in SchedulerConfig."""
 
     num_draft_tokens: int = 7
-    min_gain: float = 0.03
+    min_gain: float = 0.05
     explore_share: float = 0.01
 
 
