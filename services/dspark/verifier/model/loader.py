@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 # A pass of a smaller model is over before a second thread has woken up.
 _ONE_THREAD_PARAMETERS = 2_000_000
-_MAX_STEP_ROWS = {"cpu": 128, "cuda": 2048}
+_MAX_STEP_ROWS = {"cpu": 64, "cuda": 2048}
 # Tried in this order; larger sets waste fewer padded rows.
 _TILE_SETS = ((16, 32, 64), (16, 32), (32,), (16,), (64,), (128,))
 
