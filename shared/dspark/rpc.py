@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, NoReturn, cast
 
 import grpc
+from google.protobuf.message import DecodeError
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -75,7 +76,10 @@ async def abort(context: aio.ServicerContext[Any, Any], error: errors.DSparkErro
 
 
 class ErrorInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]
-    """Turns DSparkError into its status; other exceptions are logged and become a bare INTERNAL."""
+    """Turns DSparkError into its status; other exceptions are logged and become a bare INTERNAL.
+
+    A request that is no message of its type becomes an InvalidArgument.
+    """
 
     def __init__(self) -> None:
         self.idle_streams = IdleStreams()
@@ -91,26 +95,56 @@ class ErrorInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]
         if handler is None:
             return handler
         method = handler_call_details.method
+        parse = _parser(handler.request_deserializer)
         if handler.unary_unary:
             return grpc.unary_unary_rpc_method_handler(
-                _guard_unary(handler.unary_unary, method),
-                handler.request_deserializer,
-                handler.response_serializer,
+                _guard_unary(handler.unary_unary, method), parse, handler.response_serializer
             )
-        # A handler that uses context.write, as health's Watch does, is a coroutine: left as is.
-        if handler.unary_stream and inspect.isasyncgenfunction(handler.unary_stream):
+        if handler.unary_stream:
+            # A handler that uses context.write, as health's Watch does, is a coroutine.
+            is_generator = inspect.isasyncgenfunction(handler.unary_stream)
+            guard = _guard_stream if is_generator else _guard_unary
             return grpc.unary_stream_rpc_method_handler(
-                _guard_stream(handler.unary_stream, method),
-                handler.request_deserializer,
-                handler.response_serializer,
+                guard(handler.unary_stream, method), parse, handler.response_serializer
             )
         if handler.stream_stream and inspect.isasyncgenfunction(handler.stream_stream):
             return grpc.stream_stream_rpc_method_handler(
                 _guard_exchange(handler.stream_stream, method, self.idle_streams),
-                handler.request_deserializer,
+                parse,
                 handler.response_serializer,
             )
         return handler
+
+
+class _Unreadable:
+    """Stands for a request that cannot be parsed: what a deserializer raises, gRPC answers itself.
+
+    The guards turn it into an error with a reason.
+    """
+
+
+def _parser(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
+    if deserialize is None:
+        return None
+
+    def parse(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except DecodeError:
+            return _Unreadable()
+
+    return parse
+
+
+def _readable(request: Any) -> Any:
+    if isinstance(request, _Unreadable):
+        raise errors.InvalidArgument("request", "cannot be parsed as the message of this method")
+    return request
+
+
+async def _readable_each(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for request in requests:
+        yield _readable(request)
 
 
 def _as_dspark_error(error: Exception, method: str) -> errors.DSparkError:
@@ -123,7 +157,7 @@ def _as_dspark_error(error: Exception, method: str) -> errors.DSparkError:
 def _guard_unary(behaviour: Any, method: str) -> Any:
     async def guarded(request: Any, context: aio.ServicerContext[Any, Any]) -> Any:
         try:
-            return await behaviour(request, context)
+            return await behaviour(_readable(request), context)
         except aio.AbortError:
             raise
         except Exception as error:
@@ -135,7 +169,7 @@ def _guard_unary(behaviour: Any, method: str) -> Any:
 def _guard_stream(behaviour: Any, method: str) -> Any:
     async def guarded(request: Any, context: aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
         try:
-            async for response in behaviour(request, context):
+            async for response in behaviour(_readable(request), context):
                 yield response
         except aio.AbortError:
             raise
@@ -149,7 +183,7 @@ def _guard_exchange(behaviour: Any, method: str, idle: IdleStreams) -> Any:
     async def with_messages(
         requests: AsyncIterator[Any], context: aio.ServicerContext[Any, Any]
     ) -> AsyncIterator[Any]:
-        async for response in behaviour(idle.messages(requests), context):
+        async for response in behaviour(_readable_each(idle.messages(requests)), context):
             yield response
 
     return _guard_stream(with_messages, method)
