@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -37,10 +39,34 @@ def test_leftovers_go_and_running_ones_stay(temporary: Path) -> None:
         assert stranger.is_dir()
 
 
-def test_old_logs_go(cache_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_KEPT_LOGS", 2)
+def test_old_logs_go(logs: Path, dead_pid: int) -> None:
     for day in range(1, 5):
-        (cache_dir / "logs" / f"2020010{day}-000000-1").mkdir(parents=True)
+        (logs / f"2020010{day}-000000-{dead_pid}").mkdir()
     new = log_dir()
-    kept = sorted(path.name for path in (cache_dir / "logs").iterdir())
-    assert kept == ["20200104-000000-1", new.name]
+    kept = sorted(path.name for path in logs.iterdir())
+    assert kept == [f"20200104-000000-{dead_pid}", new.name]
+
+
+def test_logs_of_runs_that_go_on_stay(logs: Path, dead_pid: int) -> None:
+    live = logs / f"20200101-000000-{os.getppid()}"
+    live.mkdir()
+    for day in range(2, 5):
+        (logs / f"2020010{day}-000000-{dead_pid}").mkdir()
+    log_dir()
+    assert live.is_dir()
+    assert not (logs / f"20200102-000000-{dead_pid}").exists()
+
+
+@pytest.fixture
+def logs(cache_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The parent of all log directories, of which two are kept."""
+    monkeypatch.setattr(module, "_KEPT_LOGS", 2)
+    (cache_dir / "logs").mkdir(parents=True)
+    return cache_dir / "logs"
+
+
+@pytest.fixture
+def dead_pid() -> int:
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    return process.pid

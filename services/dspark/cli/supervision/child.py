@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import os
 import signal
 from collections import deque
@@ -78,14 +80,25 @@ class Child:
         return f"{self.spec.name} {how}\n{lines}\n  whole log: {self.log_path}"
 
     async def _copy(self, stream: asyncio.StreamReader) -> None:
-        with open(self.log_path, "ab", buffering=0) as log:
+        with _open_log(self.log_path) as log:
             while line := await _read_line(stream):
-                log.write(line)
+                # A full disk must not stop the reading: the child would block on its next line.
+                with contextlib.suppress(OSError):
+                    log.write(line)
                 text = line.decode(errors="replace").rstrip()
                 if line.startswith(_PROGRESS):
                     self._on_progress(text[len(_PROGRESS) :])
                 elif text:
                     self._last_lines.append(text)
+
+
+def _open_log(path: Path) -> io.RawIOBase:
+    """The log file, in a folder that is made anew if it is gone; nowhere if that cannot be."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return io.FileIO(path, "a")
+    except OSError:
+        return io.FileIO(os.devnull, "w")
 
 
 async def _read_line(stream: asyncio.StreamReader) -> bytes:

@@ -35,13 +35,28 @@ def runtime_dir() -> Iterator[Path]:
 
 
 def log_dir() -> Path:
-    """A new directory for the logs of this run; the oldest ones are deleted."""
+    """A new directory for the logs of this run; the oldest ones of ended runs are deleted."""
     root = cache_root() / "logs"
     path = root / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     path.mkdir(parents=True, exist_ok=True)
     for old in sorted(entry for entry in root.iterdir() if entry.is_dir())[:-_KEPT_LOGS]:
-        shutil.rmtree(old, ignore_errors=True)
+        if not _is_live(old.name):
+            shutil.rmtree(old, ignore_errors=True)
     return path
+
+
+def _is_live(log_name: str) -> bool:
+    """Whether the process whose id ends the name of its log directory still runs."""
+    pid = log_name.rpartition("-")[2]
+    if not pid.isdecimal():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _sweep(root: Path) -> None:
