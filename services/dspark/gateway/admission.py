@@ -16,6 +16,7 @@ from dspark.gateway.client_request import (
 )
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.scheduler_monitor import SchedulerMonitor
+from dspark.gateway.shortened import shortened
 from dspark.gateway.token_stream import GenerationRequest, SchedulerInfo
 from dspark.gateway.tokenizer import TextTokenizer
 from dspark.sampling import SamplingParams, SpeculationParams
@@ -53,7 +54,7 @@ class Admission:
 
     async def admit(self, client: ClientRequest) -> Admitted:
         if client.model is not None and client.model != self._config.model_name:
-            raise ModelNotFound(client.model, self._config.model_name)
+            raise ModelNotFound(shortened(client.model), self._config.model_name)
         self._check_stop_strings(client.stop_strings)
         self._check_speculation(client.speculation)
         self._check_options(client)
@@ -119,7 +120,8 @@ class Admission:
         if isinstance(prompt, TokenPrompt):
             for token_id in token_ids:
                 if not 0 <= token_id < info.vocab_size:
-                    problem = f"token id {token_id} is not in 0 to {info.vocab_size - 1}"
+                    given = shortened(str(token_id))
+                    problem = f"token id {given} is not in 0 to {info.vocab_size - 1}"
                     raise InvalidArgument(prompt.label, problem)
 
     def _check_stop_strings(self, stop_strings: tuple[str, ...]) -> None:
@@ -141,7 +143,8 @@ class Admission:
         if unknown and known:
             names = ", ".join(sorted(known))
             raise InvalidArgument(
-                "speculation.sources", f"{unknown[0]!r} is not a source here; known: {names}"
+                "speculation.sources",
+                f"{shortened(unknown[0])!r} is not a source here; known: {names}",
             )
         _check_range("speculation.max_draft_tokens", speculation.max_draft_tokens, 0, MAX_UINT32)
 
@@ -173,10 +176,10 @@ def _max_tokens(client: ClientRequest, num_prompt_tokens: int, info: SchedulerIn
     if client.max_tokens is None:
         return room if isinstance(client.prompt, ChatPrompt) else min(DEFAULT_MAX_TOKENS, room)
     if client.max_tokens > room:
-        given = num_prompt_tokens + client.max_tokens
+        given = min(num_prompt_tokens + client.max_tokens, MAX_UINT32)
         problem = (
-            f"{client.max_tokens} and the prompt's {num_prompt_tokens} tokens are {given}; "
-            f"the context is {limit} tokens"
+            f"{shortened(str(client.max_tokens))} and the prompt's {num_prompt_tokens} tokens "
+            f"do not fit: the context is {limit} tokens"
         )
         raise ContextLength("max_tokens", problem, limit=limit, given=given)
     return client.max_tokens

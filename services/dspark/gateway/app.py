@@ -22,6 +22,7 @@ from dspark.gateway.http_errors import CLIENT_GONE_STATUS, error_body, response_
 from dspark.gateway.openai_types import ChatBody, CompletionBody
 from dspark.gateway.request_id import RequestIdMiddleware
 from dspark.gateway.response_counter import ResponseCounter
+from dspark.gateway.shortened import shortened
 from dspark.gateway.status_routes import StatusRoutes
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -60,6 +61,10 @@ def make_app(gateway: Gateway, grpc_port: int | None) -> FastAPI:
 
 def _get(app: FastAPI, path: str, endpoint: Endpoint) -> None:
     app.add_api_route(path, endpoint, methods=["GET"], response_model=None)
+    # Apart, because a documented route needs one operation id for each method.
+    app.add_api_route(
+        path, endpoint, methods=["HEAD"], response_model=None, include_in_schema=False
+    )
 
 
 def _post(app: FastAPI, path: str, endpoint: Endpoint, body: type[BaseModel]) -> None:
@@ -97,7 +102,7 @@ async def _on_error(request: Request, error: Exception) -> Response:
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    where = f"{request.method} {request.url.path}"
+    where = f"{request.method} {shortened(request.url.path)}"
     message = {404: f"{where}: no such path", 405: f"{where}: method not allowed"}.get(
         error.status_code, str(error.detail)
     )

@@ -24,10 +24,18 @@ from dspark.gateway.openai_types import (
     Message,
     SpeculationOptions,
 )
+from dspark.gateway.shortened import shortened
+from dspark.gateway.unicode_text import LONE_SURROGATE
 from dspark.gateway.unsupported_fields import drop_neutral
 from dspark.sampling import SpeculationParams
 
 Body = TypeVar("Body", bound=BaseModel)
+# Where pydantic's own words speak of Python, not of JSON.
+_PROBLEMS = {
+    "extra_forbidden": "is not a known field",
+    "model_type": "must be an object",
+    "string_unicode": LONE_SURROGATE,
+}
 
 
 def parse_completion(fields: Mapping[str, Any]) -> CompletionBody:
@@ -129,7 +137,8 @@ def _clean_part(part: Any, path: str) -> Any:
     if not isinstance(part, dict):
         return part
     if isinstance(part.get("type"), str) and part["type"] != "text":
-        raise UnsupportedField(f"{path}.type", f"{part['type']!r} is not supported, only 'text' is")
+        kind = shortened(part["type"])
+        raise UnsupportedField(f"{path}.type", f"{kind!r} is not supported, only 'text' is")
     return drop_neutral(part, unsupported_fields.CONTENT_PART, f"{path}.")
 
 
@@ -139,10 +148,8 @@ def _validate(body_type: type[Body], fields: dict[str, Any]) -> Body:
     except ValidationError as error:
         # A union reports one error per member; the deepest is about what the client meant.
         problem = max(error.errors(include_url=False), key=lambda e: len(_names(e["loc"])))
-        path = _path(_names(problem["loc"]))
-        if problem["type"] == "extra_forbidden":
-            raise InvalidArgument(path, "is not a known field") from None
-        raise InvalidArgument(path, problem["msg"]) from None
+        message = _PROBLEMS.get(problem["type"], problem["msg"])
+        raise InvalidArgument(_path(_names(problem["loc"])), message) from None
 
 
 def _names(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
@@ -160,5 +167,6 @@ def _path(location: tuple[int | str, ...]) -> str:
         if isinstance(part, int):
             path += f"[{part}]"
         else:
-            path += f".{part}" if path else part
+            name = shortened(part)
+            path += f".{name}" if path else name
     return path

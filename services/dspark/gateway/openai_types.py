@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
 
 
 def _is_int(value: Any) -> bool:
     return type(value) is int
 
 
-def _is_text(value: Any) -> bool:
-    """JSON can escape half of a surrogate pair, which is no character."""
-    return isinstance(value, str) and (value.isascii() or _SURROGATE.search(value) is None)
-
-
 def _check_text(value: str) -> str:
-    if not _is_text(value):
-        raise PydanticCustomError("text", "must be Unicode text without lone surrogates")
+    if not is_text(value):
+        raise PydanticCustomError("text", LONE_SURROGATE)
     return value
 
 
@@ -32,8 +26,8 @@ def _check_prompt(value: Any) -> str | tuple[int, ...]:
         if len(value) != 1:
             raise PydanticCustomError("prompt", "a list of prompts must have exactly one")
         value = value[0]
-    if _is_text(value):
-        return str(value)
+    if isinstance(value, str):
+        return _check_text(value)
     if isinstance(value, list) and all(map(_is_int, value)):
         return tuple(value)
     raise PydanticCustomError("prompt", "must be a text or a list of token ids")
@@ -42,10 +36,10 @@ def _check_prompt(value: Any) -> str | tuple[int, ...]:
 def _check_stop(value: Any) -> tuple[str, ...]:
     if value is None:
         return ()
-    if _is_text(value):
-        return (value,)
-    if isinstance(value, list) and all(map(_is_text, value)):
-        return tuple(value)
+    if isinstance(value, str):
+        return (_check_text(value),)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(map(_check_text, value))
     raise PydanticCustomError("stop", "must be a string or a list of strings")
 
 

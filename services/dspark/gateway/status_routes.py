@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from dspark.errors import DSparkError, ModelNotFound
 from dspark.gateway.gateway import Gateway
 from dspark.gateway.metrics import CONTENT_TYPE
+from dspark.gateway.shortened import shortened
 from dspark.gateway.token_stream import SchedulerStatus
 
 
@@ -29,7 +30,7 @@ class StatusRoutes:
     async def model(self, request: Request) -> Response:
         asked, served = request.path_params["model"], self._gateway.config.model_name
         if asked != served:
-            raise ModelNotFound(asked, served)
+            raise ModelNotFound(shortened(asked), served)
         return JSONResponse(self._model_card())
 
     async def health(self, request: Request) -> Response:

@@ -5,7 +5,7 @@ Each has the values that change nothing: those are accepted, any other is an err
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -57,9 +57,10 @@ CHAT = _table(
         "logprobs": (False,),
         "top_logprobs": (0,),
         "tools": ([],),
-        "tool_choice": ("none",),
+        "tool_choice": ("none", "auto"),
+        "parallel_tool_calls": (False, True),
         "functions": ([],),
-        "function_call": ("none",),
+        "function_call": ("none", "auto"),
         "modalities": (["text"],),
         "store": (False,),
         "metadata": ({},),
@@ -70,7 +71,7 @@ CHAT = _table(
         "documents": ([],),
     },
     names=(
-        "parallel_tool_calls audio prediction reasoning_effort reasoning verbosity "
+        "audio prediction reasoning_effort reasoning verbosity "
         "web_search_options safety_identifier prompt_cache_key prompt_cache_retention "
         "chat_template include_reasoning"
     ),
@@ -85,13 +86,26 @@ CONTENT_PART = _table(
 )
 
 
+def _without_zeros(value: Any) -> Any:
+    """A bias of zero is none."""
+    if not isinstance(value, dict):
+        return value
+    return {k: v for k, v in value.items() if not (type(v) in (int, float) and v == 0)}
+
+
+# Fields of which more than a few values change nothing.
+_SIMPLER: Mapping[str, Callable[[Any], Any]] = {"logit_bias": _without_zeros}
+
+
 def drop_neutral(fields: Mapping[str, Any], table: Neutral, path: str = "") -> dict[str, Any]:
     """The fields without those of the table; raises UnsupportedField for one not neutral."""
     kept: dict[str, Any] = {}
     for name, value in fields.items():
         if name not in table:
             kept[name] = value
-        elif value is not None and not _is_neutral(value, table[name]):
+            continue
+        simpler = _SIMPLER[name](value) if name in _SIMPLER else value
+        if simpler is not None and not _is_neutral(simpler, table[name]):
             raise UnsupportedField(path + name)
     return kept
 

@@ -141,6 +141,50 @@ def test_a_wrong_type_is_refused_by_name(parse: Any, field: str, value: Any) -> 
 
 @SURFACES
 @pytest.mark.parametrize(
+    "fields",
+    [
+        {"stop": "a\ud800"},
+        {"stop": ["a", "\udfff"]},
+        {"model": "\ud800"},
+        {"cache_salt": "\ud800"},
+        {"speculation": {"sources": ["\ud800"]}},
+    ],
+)
+def test_a_lone_surrogate_is_called_so(parse: Any, fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match="lone surrogate"):
+        parse(**fields)
+
+
+@pytest.mark.parametrize("prompt", ["a\ud800", ["\udfff"]])
+def test_a_lone_surrogate_in_a_prompt_is_called_so(prompt: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"prompt: .*lone surrogate"):
+        _completion(prompt=prompt)
+
+
+@SURFACES
+def test_a_long_name_is_shortened(parse: Any) -> None:
+    for fields in ({"k" * 5000: 1}, {"speculation": {"k" * 5000: 1}}):
+        with pytest.raises(InvalidArgument) as caught:
+            parse(**fields)
+        assert caught.value.field.endswith("k" * 100 + "…")
+        assert len(caught.value.message) < 200
+
+
+@SURFACES
+@pytest.mark.parametrize("field", ["speculation", "stream_options"])
+def test_an_object_is_asked_for_in_the_words_of_json(parse: Any, field: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"{field}: must be an object"):
+        parse(**{field: 1})
+
+
+@pytest.mark.parametrize("message", [None, 1, "x", []])
+def test_a_message_is_asked_for_in_the_words_of_json(message: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"messages\[0\]: must be an object"):
+        _chat(messages=[message])
+
+
+@SURFACES
+@pytest.mark.parametrize(
     ("fields", "path"),
     [
         ({"temprature": 1}, "temprature"),
@@ -265,3 +309,36 @@ def test_unsupported_stream_options(parse: Any, field: str) -> None:
     with pytest.raises(UnsupportedField) as caught:
         parse(stream=True, stream_options={field: True})
     assert caught.value.field == f"stream_options.{field}"
+
+
+@SURFACES
+@pytest.mark.parametrize("bias", [{}, {"7": 0}, {"7": 0.0, "9": 0}, None])
+def test_a_logit_bias_of_zeros_is_accepted(parse: Any, bias: Any) -> None:
+    assert parse(logit_bias=bias) == parse()
+
+
+@SURFACES
+@pytest.mark.parametrize("bias", [{"7": 0, "9": 1}, {"7": False}, {"7": None}, {"7": "0"}, [], 0])
+def test_any_other_logit_bias_is_refused(parse: Any, bias: Any) -> None:
+    with pytest.raises(UnsupportedField) as caught:
+        parse(logit_bias=bias)
+    assert caught.value.field == "logit_bias"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tool_choice": "auto"},
+        {"tool_choice": "none", "tools": []},
+        {"parallel_tool_calls": True},
+        {"parallel_tool_calls": False, "tools": None},
+    ],
+)
+def test_how_tools_are_called_changes_nothing_without_tools(fields: dict[str, Any]) -> None:
+    assert _chat(**fields) == _chat()
+
+
+def test_with_tools_the_tools_are_refused() -> None:
+    with pytest.raises(UnsupportedField) as caught:
+        _chat(tools=[{"type": "function"}], tool_choice="auto", parallel_tool_calls=True)
+    assert caught.value.field == "tools"

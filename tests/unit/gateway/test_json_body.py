@@ -1,0 +1,98 @@
+"""A body is one JSON object in plain UTF-8, each key once; every refusal says what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.types import Message
+
+from dspark.errors import DSparkError, InvalidArgument
+from dspark.gateway.json_body import read_object
+from dspark.gateway.shortened import MAX_CHARS
+
+LONG = "k" * 5000
+
+
+def _request(body: bytes, **headers: str) -> Request:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    raw = [(k.replace("_", "-").encode(), v.encode("latin-1")) for k, v in headers.items()]
+    return Request({"type": "http", "headers": raw}, receive)
+
+
+async def _refusal(body: bytes, **headers: str) -> DSparkError:
+    with pytest.raises(DSparkError) as caught:
+        await read_object(_request(body, **headers), 100_000)
+    assert len(caught.value.message) < 3 * MAX_CHARS
+    caught.value.message.encode()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("body", "key"),
+    [
+        (b'{"seed": 1, "prompt": "x", "seed": 2}', "seed"),
+        (b'{"seed": 1, "\\u0073eed": 1}', "seed"),
+        (b'{"speculation": {"enabled": true, "enabled": false}}', "enabled"),
+        (b'{"messages": [{"role": "user", "role": "user"}]}', "role"),
+        (b'{"\\ud800": 1, "\\ud800": 2}', '"\\ud800"'),
+        (f'{{"{LONG}": 1, "{LONG}": 2}}'.encode(), f"{LONG[:MAX_CHARS]}…"),
+    ],
+)
+async def test_a_key_given_twice_is_named(body: bytes, key: str) -> None:
+    error = await _refusal(body)
+    assert isinstance(error, InvalidArgument)
+    assert error.message == f"{key}: is given more than once"
+    assert error.field == key
+
+
+@pytest.mark.parametrize("body", [b'{"\\ud800": 1}', b'{"user": {"\\ud800x": 1}}'])
+async def test_a_key_that_is_no_text_is_shown_escaped(body: bytes) -> None:
+    error = await _refusal(body)
+    assert error.metadata["field"] == "body"
+    assert "lone surrogate" in error.message
+    assert '"\\ud800' in error.message
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "-" + "9" * 5000, "9" * 5000 + ".0e999"])
+async def test_a_number_too_long_is_refused_in_our_words(number: str) -> None:
+    error = await _refusal(b'{"seed": ' + number.encode() + b"}")
+    assert error.metadata["field"] == "body"
+    assert "digits" in error.message or "too large" in error.message
+    assert "sys." not in error.message
+
+
+@pytest.mark.parametrize(
+    ("headers", "field", "word"),
+    [
+        ({"content_encoding": "gzip"}, "Content-Encoding", "gzip"),
+        ({"content_encoding": "identity, br"}, "Content-Encoding", "br"),
+        ({"content_encoding": "x" * 5000}, "Content-Encoding", "uncompressed"),
+        ({"content_type": "application/json; charset=latin-1"}, "Content-Type", "latin-1"),
+        ({"content_type": 'text/plain; charset="UTF-16"'}, "Content-Type", "utf-16"),
+    ],
+)
+async def test_a_body_that_is_not_plain_utf_8_is_a_415(
+    headers: dict[str, str], field: str, word: str
+) -> None:
+    error = await _refusal(b'{"prompt": "x"}', **headers)
+    assert (error.http_status, error.metadata) == (415, {"field": field})
+    assert word in error.message
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"content_encoding": "identity", "content_type": "application/json"},
+        {"content_type": 'application/json; charset="UTF-8"'},
+        {"content_type": "application/x-www-form-urlencoded"},
+        {"content_type": ";;"},
+        {"content_type": ""},
+    ],
+)
+async def test_any_media_type_is_read_as_json(headers: dict[str, Any]) -> None:
+    assert await read_object(_request(b'{"prompt": "\xc3\xa9"}', **headers), 100) == {"prompt": "é"}
