@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from harness.byte_tokenizer import EOS
+from harness.fake_scheduler import Script
 from harness.gateway_stack import MODEL, GatewayStack, gateway_stack
+
+END = 256
 
 
 @pytest.fixture
@@ -57,3 +61,22 @@ async def test_head_is_get_without_the_body(stack: GatewayStack, path: str) -> N
     head = await stack.client.head(path)
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"] == (await stack.client.get(path)).headers["content-type"]
+
+
+async def test_special_tokens_in_chat_content_are_parsed(stack: GatewayStack) -> None:
+    messages = [{"role": "user", "content": "ab"}]
+    await stack.chat(messages=messages)
+    messages[0]["content"] = f"a{EOS}b"
+    await stack.chat(messages=messages)
+    plain, special = (list(r.prompt_token_ids) for r in stack.scheduler.requests)
+    assert special.count(END) == plain.count(END) + 1
+    assert len(special) == len(plain) + 1
+
+
+async def test_a_special_token_is_no_stop_string_but_a_stop_token(stack: GatewayStack) -> None:
+    stack.scheduler.script = Script(([*b"one", END, *b"two"],))
+    fields = {"ignore_eos": True, "max_tokens": 7}
+    (choice,) = (await stack.complete(stop=EOS, **fields)).json()["choices"]
+    assert (choice["text"], choice["finish_reason"]) == ("onetwo", "length")
+    (choice,) = (await stack.complete(stop_token_ids=[END], **fields)).json()["choices"]
+    assert (choice["text"], choice["stop_reason"]) == ("one", END)
