@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -11,9 +13,11 @@ from types import FrameType, ModuleType
 
 from dspark.cli import bench, chat, generate, models_command, serve
 from dspark.cli.failure import CliError
-from dspark.errors import DSparkError
+from dspark.errors import DSparkError, InvalidArgument, ModelNotFound
 
 _COMMANDS: tuple[ModuleType, ...] = (serve, chat, generate, bench, models_command)
+_FAILED = 1
+_USAGE = 2
 _INTERRUPTED = 130
 _TERMINATED = 143
 
@@ -41,18 +45,47 @@ def run(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     signal.signal(signal.SIGTERM, _exit_on_signal)
     try:
-        return int(arguments.run(arguments))
-    except CliError as error:
-        print(f"dspark: {error}", file=sys.stderr)
-        return error.exit_code
-    except DSparkError as error:
-        print(f"dspark: {error.message}", file=sys.stderr)
-        return 1
+        code = int(arguments.run(arguments))
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         return _INTERRUPTED
+    except SystemExit as ending:
+        # What dspark.config refuses: a message in place of a code.
+        if not isinstance(ending.code, str):
+            raise
+        return _fail(ending.code, _USAGE)
+    except CliError as error:
+        return _fail(str(error), error.exit_code)
+    except DSparkError as error:
+        is_usage = isinstance(error, (InvalidArgument, ModelNotFound))
+        return _fail(error.message, _USAGE if is_usage else _FAILED)
     except BrokenPipeError:
-        sys.stderr.close()
-        return 1
+        _discard_output()
+        return _FAILED
+    except OSError as error:
+        return _fail_on_output(error)
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"dspark: {message}", file=sys.stderr)
+    return code
+
+
+def _fail_on_output(error: OSError) -> int:
+    """Ends the command with one line if it was standard output that failed."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _discard_output()
+        return _fail(f"cannot write to standard output: {error.strerror}", _USAGE)
+    raise error
+
+
+def _discard_output() -> None:
+    """What is left to write would fail again when the interpreter ends."""
+    with contextlib.suppress(OSError), open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _exit_on_signal(number: int, frame: FrameType | None) -> None:

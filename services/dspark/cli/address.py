@@ -24,7 +24,8 @@ def grpc_target(base_url: str) -> str:
     target = base_url.removeprefix("grpc://").rstrip("/")
     if not _is_host_and_port(target):
         raise CliError(
-            f"--base-url {base_url}: give host:port, grpc://host:port or http://host:port"
+            f"--base-url {base_url}: give host:port, grpc://host:port or http://host:port",
+            exit_code=2,
         )
     return target
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import sys
 
 from dspark.cli.connection import add_connection_arguments, connected
+from dspark.cli.printing import print_stream
 from dspark.cli.progress import Progress
 from dspark.cli.sampling_flags import add_sampling_arguments, sampling_options
+from dspark.cli.text_input import accept_any_bytes, checked, is_text
 from dspark.client import Client, Completion, GenerateOptions
 from dspark.errors import DSparkError
 
 NAME = "chat"
 HELP = "talk with the model; /reset forgets the conversation, /exit or Ctrl-D ends it"
+_COMMANDS = ("/reset", "/exit")
+_COMMAND = re.compile(r"/[A-Za-z]\w*")
 
 
 def add_parser(parser: argparse.ArgumentParser) -> None:
@@ -24,8 +29,11 @@ def add_parser(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     progress = Progress()
+    accept_any_bytes()
+    system = None if arguments.system is None else checked(arguments.system, "--system")
+    options = sampling_options(arguments)
     with connected(arguments, progress) as client:
-        conversation = Conversation(client, sampling_options(arguments), arguments.system)
+        conversation = Conversation(client, options, system)
         if sys.stdin.isatty():
             _enable_line_editing()
             progress.note(f"{HELP}; Ctrl-C ends an answer")
@@ -54,11 +62,10 @@ class Conversation:
             contextlib.suppress(KeyboardInterrupt),
             self._client.stream(messages, **self._options) as stream,
         ):
-            for chunk in stream:
-                said.append(chunk.text)
-                print(chunk.text, end="", flush=True)
+            print_stream(stream, said)
             completion = stream.completion
-        print(flush=True)
+        if completion is None:
+            print(flush=True)
         self._messages = [*messages, {"role": "assistant", "content": "".join(said)}]
         return completion
 
@@ -74,6 +81,10 @@ def talk(conversation: Conversation, progress: Progress) -> None:
             case "/reset":
                 conversation.reset()
                 progress.note("the conversation starts anew")
+            case text if not is_text(text):
+                progress.note("the line is not UTF-8 text, so it was not sent")
+            case text if _COMMAND.fullmatch(text.split()[0]):
+                progress.note(f"there is no command {text}; there are {', '.join(_COMMANDS)}")
             case text:
                 _answer(conversation, text, progress)
 

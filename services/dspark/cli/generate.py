@@ -10,8 +10,10 @@ from enum import Enum
 from typing import Any
 
 from dspark.cli.connection import add_connection_arguments, connected
+from dspark.cli.printing import print_stream
 from dspark.cli.progress import Progress
 from dspark.cli.sampling_flags import add_sampling_arguments, sampling_options
+from dspark.cli.text_input import accept_any_bytes, checked
 from dspark.client import Client, Completion, GenerateOptions, Prompt
 
 NAME = "generate"
@@ -29,7 +31,8 @@ def add_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    text = sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
+    accept_any_bytes()
+    text = checked(sys.stdin.read() if arguments.prompt == "-" else arguments.prompt, "prompt")
     prompt: Prompt = text if arguments.raw else [{"role": "user", "content": text}]
     options = sampling_options(arguments)
     with connected(arguments, Progress()) as client:
@@ -51,6 +54,4 @@ def _plain(value: Any) -> Any:
 
 def _stream(client: Client, prompt: Prompt, options: GenerateOptions) -> None:
     with client.stream(prompt, **options) as stream:
-        for chunk in stream:
-            print(chunk.text, end="", flush=True)
-    print()
+        print_stream(stream)

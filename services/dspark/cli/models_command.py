@@ -40,6 +40,8 @@ def _list() -> int:
 
 def _fetch(name: str) -> int:
     if name not in KNOWN_MODELS:
-        raise CliError(f"{name!r} is no known model; there is {', '.join(KNOWN_MODELS)}")
+        raise CliError(
+            f"{name!r} is no known model; there is {', '.join(KNOWN_MODELS)}", exit_code=2
+        )
     print(prepare(name, Progress()).directory)
     return 0

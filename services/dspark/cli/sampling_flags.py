@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 
 from dspark.client import GenerateOptions
 
@@ -26,7 +27,7 @@ def add_sampling_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--stop", action="append", help="end before this text; may be repeated")
     group.add_argument("--ignore-eos", action="store_true", default=None, help="go on after EOS")
     group.add_argument("--no-speculation", action="store_true", help="decode plainly")
-    group.add_argument("--timeout", type=float, help="seconds that a completion may take")
+    group.add_argument("--timeout", type=_seconds, help="seconds that a completion may take")
 
 
 def sampling_options(arguments: argparse.Namespace) -> GenerateOptions:
@@ -42,3 +43,10 @@ def sampling_options(arguments: argparse.Namespace) -> GenerateOptions:
         speculation=False if arguments.no_speculation else None,
         timeout=arguments.timeout,
     )
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError("must be a finite number above 0")
+    return value

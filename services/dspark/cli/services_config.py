@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from dspark.candidates.config import CandidatesConfig
 from dspark.cli.models.known import DEFAULT_MODEL
+from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.policy import POLICIES
-from dspark.verifier.config import EXACTNESS
+from dspark.verifier.config import EXACTNESS, VerifierConfig
+
+_SCHEDULER = ("policy", "num_draft_tokens", "max_num_seqs")
+_CANDIDATES = ("sources",)
+_VERIFIER = ("kv_tokens", "block_size", "max_model_len", "exactness", "kernels", "dtype")
 
 
 def _setting(default: Any, text: str, **more: Any) -> Any:
@@ -30,10 +36,43 @@ class ServicesConfig:
     kv_tokens: int | None = _setting(None, "tokens that the KV pool holds (default 65536)")
     block_size: int | None = _setting(None, "tokens in a KV block")
     max_num_seqs: int | None = _setting(None, "largest number of running requests")
-    max_model_len: int | None = _setting(None, "largest number of tokens of a sequence")
+    max_model_len: int | None = _setting(
+        None, "largest number of tokens of a sequence; 0: the model's"
+    )
     exactness: str | None = _setting(None, "promise on equal tokens", choices=EXACTNESS)
     kernels: str | None = _setting(None, "matmul kernels of the verifier")
     dtype: str | None = _setting(None, "dtype of the weights, such as bfloat16 or float32")
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, with the flag, for what a service would refuse once it runs."""
+        try:
+            self.scheduler(listen="", verifier="")
+            self.candidates()
+            self.verifier(model=self.model)
+        except ValueError as error:
+            raise ValueError(_with_flags(str(error))) from error
+
+    def scheduler(self, **more: Any) -> SchedulerConfig:
+        """The scheduler's settings: what is given here, and ``more``."""
+        return SchedulerConfig(**self._given(_SCHEDULER), **more)
+
+    def candidates(self, **more: Any) -> CandidatesConfig:
+        return CandidatesConfig(**self._given(_CANDIDATES), **more)
+
+    def verifier(self, **more: Any) -> VerifierConfig:
+        return VerifierConfig(**self._given(_VERIFIER), **more)
+
+    def _given(self, names: tuple[str, ...]) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value not in (None, ())}
+
+
+def _with_flags(problem: str) -> str:
+    """The problem with ``num_draft_tokens`` at its start written as ``--num-draft-tokens``."""
+    for name in (*_SCHEDULER, *_CANDIDATES, *_VERIFIER):
+        if problem.startswith(name):
+            return f"--{name.replace('_', '-')}{problem.removeprefix(name)}"
+    return problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +84,10 @@ class ServeConfig(ServicesConfig):
     grpc_port: int = _setting(50051, "port of the gRPC API; 0 picks a free one")
 
     def __post_init__(self) -> None:
+        # Without arguments super() fails in a class that slots=True has made anew.
+        ServicesConfig.__post_init__(self)
         for name in ("http_port", "grpc_port"):
             if not 0 <= getattr(self, name) < 65536:
                 raise ValueError(f"--{name.replace('_', '-')} must be from 0 to 65535")
+        if self.http_port == self.grpc_port != 0:
+            raise ValueError(f"--http-port and --grpc-port are both {self.http_port}")

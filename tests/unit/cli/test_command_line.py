@@ -34,8 +34,8 @@ def test_models_lists_names_licences_and_presence(capsys: pytest.CaptureFixture[
 def test_an_unknown_model_is_refused_with_the_known_names(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(["models", "fetch", "gpt-9"]) == 1
-    assert run(["serve", "--model", "gpt-9", "--http-port", "0", "--grpc-port", "0"]) == 1
+    assert run(["models", "fetch", "gpt-9"]) == 2
+    assert run(["serve", "--model", "gpt-9", "--http-port", "0", "--grpc-port", "0"]) == 2
     assert capsys.readouterr().err.count(DEFAULT_MODEL) == 2
 
 
@@ -69,8 +69,54 @@ def test_settings_come_from_the_environment_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("DSPARK_HTTP_PORT", "eighty")
-    with pytest.raises(SystemExit, match="DSPARK_HTTP_PORT"):
-        run(["serve"])
+    assert run(["serve"]) == 2
+    assert "DSPARK_HTTP_PORT" in capsys.readouterr().err
+
+
+def test_one_port_for_both_is_refused_before_anything_starts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["serve", "--http-port", "9000", "--grpc-port", "9000", "--model", "gpt-9"]) == 2
+    error = capsys.readouterr().err
+    assert "--http-port and --grpc-port" in error
+    assert "gpt-9" not in error
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--kv-tokens", "0"),
+        ("--kv-tokens", "-5"),
+        ("--kv-tokens", "10"),
+        ("--block-size", "0"),
+        ("--max-num-seqs", "0"),
+        ("--num-draft-tokens", "-1"),
+        ("--max-model-len", "-1"),
+        ("--sources", "suffix,suffix"),
+    ],
+)
+@pytest.mark.parametrize("command", [["serve"], ["generate", "hi", "--embedded"]])
+def test_a_bad_setting_is_one_line_with_its_flag(
+    command: list[str], flag: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command, f"{flag}={value}", "--model", "gpt-9"]) == 2
+    error = capsys.readouterr().err
+    assert flag in error
+    assert error.count("\n") == 1
+    assert "gpt-9" not in error
+
+
+@pytest.mark.parametrize("content", [b"", b"noise", b"GGUF and noise"])
+def test_a_file_that_is_no_gguf_is_one_line(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad.gguf"
+    file.write_bytes(content)
+    ports = ["--http-port", "0", "--grpc-port", "0"]
+    assert run(["serve", "--model", str(file), *ports]) == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if "dspark: " in line]
+    assert len(errors) == 1
+    assert str(file) in errors[0]
 
 
 def test_the_greeting_has_addresses_that_can_be_reached() -> None:

@@ -45,15 +45,15 @@ def test_a_known_model_is_fetched_and_converted_once(
 
 def test_a_gguf_file_is_keyed_by_its_content(converted: list[Path], tmp_path: Path) -> None:
     one, same, other = (tmp_path / name for name in ("a.gguf", "b.gguf", "c.gguf"))
-    one.write_text("x")
-    other.write_text("y")
-    same.write_text("x")
+    one.write_text("GGUF x")
+    other.write_text("GGUF y")
+    same.write_text("GGUF x")
     first = prepare(str(one), QUIET)
     assert first.name == "a"
-    assert (first.directory / "config.json").read_text() == "x"
+    assert (first.directory / "config.json").read_text() == "GGUF x"
     assert one.exists()
     assert prepare(str(one), QUIET) == first
-    one.write_text("changed")
+    one.write_text("GGUF changed")
     assert prepare(str(one), QUIET).directory != first.directory
     assert prepare(str(other), QUIET).directory != prepare(str(same), QUIET).directory
 

