@@ -73,7 +73,7 @@ def test_errors_and_deadlines(client: Client) -> None:
     with pytest.raises(InvalidArgument, match="top_p"):
         client.generate("short", top_p=7.0)
     with pytest.raises(InvalidArgument, match="top_k"):
-        client.stream("short", top_k=-1)
+        client.stream("short", top_k=-2)
     with pytest.raises(DeadlineExceeded):
         client.generate("endless", max_tokens=100, timeout=0.2)
 

@@ -17,6 +17,8 @@ from dspark.client import wire
 from dspark.client.collector import Collector
 from dspark.client.options import GenerateOptions, Prompt
 from dspark.client.results import Chunk, Completion, Model, Started
+from dspark.client.target import checked_target
+from dspark.client.timeout import checked_timeout
 from dspark.errors import DeadlineExceeded, DSparkError, InternalError
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1.inference_service_pb2_grpc import InferenceServiceStub
@@ -125,13 +127,14 @@ class AsyncClient:
     """
 
     def __init__(self, target: str = DEFAULT_TARGET) -> None:
-        self.target = target
+        self.target = checked_target(target)
         self._open_channel: aio.Channel | None = None
 
     def stream(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> AsyncStream:
         """Start a completion and iterate over its chunks."""
         request = wire.request_to_proto(prompt, options)
-        return AsyncStream(self._stub().Generate(request, timeout=options.get("timeout")))
+        timeout = checked_timeout(options.get("timeout"))
+        return AsyncStream(self._stub().Generate(request, timeout=timeout))
 
     async def generate(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Completion:
         """Run a completion to its end; cancelling the task cancels the request."""
@@ -142,6 +145,7 @@ class AsyncClient:
 
     async def models(self, timeout: float | None = None) -> tuple[Model, ...]:
         """The served models."""
+        timeout = checked_timeout(timeout)
         try:
             response = await self._stub().ListModels(pb.ListModelsRequest(), timeout=timeout)
         except aio.AioRpcError as error:

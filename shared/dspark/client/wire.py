@@ -30,6 +30,8 @@ def request_to_proto(prompt: Prompt, options: GenerateOptions) -> pb.GenerateReq
     if unknown:
         raise TypeError(f"unknown option {sorted(unknown)[0]!r}")
     given = {name: value for name, value in options.items() if value is not None}
+    if given.get("top_k") == -1:
+        given["top_k"] = 0
     request = pb.GenerateRequest()
     _set_prompt(request, prompt)
     for name in _DIRECT:
@@ -90,7 +92,10 @@ def _extend(repeated: Any, name: str, values: Any) -> None:
 
 def _set_prompt(request: pb.GenerateRequest, prompt: Prompt) -> None:
     if isinstance(prompt, str):
-        request.text = prompt
+        try:
+            request.text = prompt
+        except ValueError as error:
+            raise InvalidArgument("prompt", "must be Unicode text: " + str(error)) from error
     elif isinstance(prompt, Sequence) and prompt and isinstance(prompt[0], Mapping):
         request.chat.SetInParent()
         for index, message in enumerate(prompt):
@@ -106,10 +111,13 @@ def _message(index: int, message: Any) -> pb.ChatMessage:
     where = f"messages[{index}]"
     if not isinstance(message, Mapping) or set(message) != _MESSAGE_KEYS:
         raise InvalidArgument(where, "must have exactly role and content")
+    if not all(isinstance(text, str) for text in message.values()):
+        raise InvalidArgument(where, "role and content must be text")
     try:
         return pb.ChatMessage(role=message["role"], content=message["content"])
-    except TypeError as error:
-        raise InvalidArgument(where, "role and content must be text") from error
+    except ValueError as error:
+        problem = f"{where} must be Unicode text: {error}"
+        raise InvalidArgument("prompt", problem) from error
 
 
 def _speculation(value: Any) -> sampling_pb2.SpeculationParams:

@@ -83,7 +83,10 @@ def test_speculation(value: bool | SpeculationParams, enabled: bool, sources: li
 @pytest.mark.parametrize(
     ("prompt", "options", "field"),
     [
-        ("x", {"top_k": -1}, "top_k"),
+        ("x", {"top_k": -2}, "top_k"),
+        ("\ud800", {}, "prompt"),
+        ([{"role": "user", "content": "\udcff"}], {}, "prompt"),
+        ([{"role": "user", "content": None}], {}, "messages[0]"),
         ("x", {"seed": 2**64}, "seed"),
         ("x", {"temperature": "warm"}, "temperature"),
         ("x", {"stop": [1]}, "stop"),
@@ -109,3 +112,8 @@ def test_an_unknown_option_is_a_type_error() -> None:
     options: Any = {"temprature": 1.0}
     with pytest.raises(TypeError, match="temprature"):
         request_to_proto("x", options)
+
+
+def test_top_k_of_minus_1_means_all() -> None:
+    assert request_to_proto("x", {"top_k": -1}).sampling.top_k == 0
+    assert request_to_proto("x", {"top_k": -1}).sampling.HasField("top_k")
