@@ -23,6 +23,11 @@ TESTS = Path(__file__).parents[2]
 MODULE = "harness.toy_service"
 
 
+def own_toys() -> dict[str, int]:
+    """Children of other tests' fixtures are not looked at."""
+    return {module: pid for module, pid in own_children().items() if module == MODULE}
+
+
 @pytest.fixture
 def events() -> list[str]:
     return []
@@ -55,9 +60,9 @@ async def test_services_run_until_the_block_ends(
 ) -> None:
     async with supervise([], []) as running:
         await running.wait_ready()
-        assert list(own_children()) == [MODULE]
+        assert own_toys()
         assert sorted(events) == ["toy0: loading", "toy1: loading"]
-    assert not own_children()
+    assert not own_toys()
     assert "an ordinary line" in (tmp_path / "toy1.log").read_text()
 
 
@@ -69,14 +74,14 @@ async def test_a_service_that_ends_at_start_shows_why(
             await running.wait_ready()
     assert "the reason" in str(caught.value)
     assert str(tmp_path / "toy1.log") in str(caught.value)
-    assert not own_children()
+    assert not own_toys()
 
 
 async def test_a_cancelled_start_leaves_no_process(supervise: Callable[..., Supervisor]) -> None:
     async with supervise(["--never-ready"]) as running:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(running.wait_ready(), 0.5)
-    assert not own_children()
+    assert not own_toys()
 
 
 async def test_a_killed_service_is_restarted(
@@ -85,14 +90,14 @@ async def test_a_killed_service_is_restarted(
     monkeypatch.setattr(restarts, "FIRST_PAUSE_S", 0.01)
     async with supervise([]) as running:
         await running.wait_ready()
-        first = own_children()[MODULE]
+        first = own_toys()[MODULE]
         os.kill(first, signal.SIGKILL)
         async with asyncio.timeout(20):
             while "toy0 serves again" not in events:
                 await asyncio.sleep(0.05)
-        assert own_children()[MODULE] != first
+        assert own_toys()[MODULE] != first
     assert any(event.startswith("toy0 was killed by SIGKILL") for event in events)
-    assert not own_children()
+    assert not own_toys()
 
 
 async def test_a_service_that_ends_again_and_again_is_given_up(
@@ -105,12 +110,12 @@ async def test_a_service_that_ends_again_and_again_is_given_up(
         failed = asyncio.create_task(running.wait_failed())
         async with asyncio.timeout(20):
             while not failed.done():
-                for pid in own_children().values():
+                for pid in own_toys().values():
                     os.kill(pid, signal.SIGKILL)
                 await asyncio.sleep(0.05)
         with pytest.raises(CliError, match=r"(?s)toy0 was killed.*again and again"):
             await failed
-    assert not own_children()
+    assert not own_toys()
 
 
 async def test_a_service_that_ignores_sigterm_is_killed(
@@ -119,7 +124,7 @@ async def test_a_service_that_ignores_sigterm_is_killed(
     monkeypatch.setattr(supervisor, "_STOP_GRACE_S", 0.2)
     async with supervise(["--stubborn"]) as running:
         await running.wait_ready()
-    assert not own_children()
+    assert not own_toys()
 
 
 async def test_waiting_for_a_service_that_is_not_there_goes_on(tmp_path: Path) -> None:
