@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn, cast
 
 import grpc
@@ -66,6 +67,15 @@ def from_rpc_error(error: aio.AioRpcError, service: str) -> errors.DSparkError:
             errors.DSparkError.__init__(rebuilt, status.message, dict(info.metadata))
             return rebuilt
     return errors.BackendUnavailable(service, f"{error.code().name}: {error.details()}")
+
+
+@contextmanager
+def errors_of(service: str) -> Iterator[None]:
+    """Around a call: its failure is raised as ``from_rpc_error`` says."""
+    try:
+        yield
+    except aio.AioRpcError as error:
+        raise from_rpc_error(error, service) from error
 
 
 async def abort(context: aio.ServicerContext[Any, Any], error: errors.DSparkError) -> NoReturn:

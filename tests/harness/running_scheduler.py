@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from grpc import aio
-
 from dspark import rpc
 from dspark.sampling import (
     FinishReason,
@@ -76,12 +74,10 @@ class SchedulerClient:
     async def generate(self, request: pb.SchedulerServiceGenerateRequest) -> Streamed:
         """Read the stream to its end; asserts that nothing follows the end."""
         streamed = Streamed()
-        try:
+        with rpc.errors_of("scheduler"):
             async for event in self.stub.Generate(request):
                 assert streamed.finish_reason is None, "an event after the end"
                 _collect(streamed, event)
-        except aio.AioRpcError as error:
-            raise rpc.from_rpc_error(error, "scheduler") from error
         assert streamed.finish_reason is not None, "the stream has no end"
         return streamed
 
@@ -89,10 +85,8 @@ class SchedulerClient:
         return await self.stub.GetSchedulerStatus(pb.GetSchedulerStatusRequest())
 
     async def info(self) -> pb.GetSchedulerInfoResponse:
-        try:
+        with rpc.errors_of("scheduler"):
             return await self.stub.GetSchedulerInfo(pb.GetSchedulerInfoRequest())
-        except aio.AioRpcError as error:
-            raise rpc.from_rpc_error(error, "scheduler") from error
 
     async def is_ready(self) -> bool:
         return await rpc.is_ready(self.channel, SERVICE)

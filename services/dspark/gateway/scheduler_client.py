@@ -43,29 +43,21 @@ class SchedulerClient:
         await self._channel.close(None)
 
     async def info(self) -> SchedulerInfo:
-        try:
-            reply = await self._stub.GetSchedulerInfo(
-                pb.GetSchedulerInfoRequest(), timeout=CONTROL_TIMEOUT_S
-            )
-        except aio.AioRpcError as error:
-            raise rpc.from_rpc_error(error, SCHEDULER) from error
+        request = pb.GetSchedulerInfoRequest()
+        with rpc.errors_of(SCHEDULER):
+            reply = await self._stub.GetSchedulerInfo(request, timeout=CONTROL_TIMEOUT_S)
         return _info_from_proto(reply)
 
     async def status(self) -> SchedulerStatus:
-        try:
-            reply = await self._stub.GetSchedulerStatus(
-                pb.GetSchedulerStatusRequest(), timeout=CONTROL_TIMEOUT_S
-            )
-        except aio.AioRpcError as error:
-            raise rpc.from_rpc_error(error, SCHEDULER) from error
+        request = pb.GetSchedulerStatusRequest()
+        with rpc.errors_of(SCHEDULER):
+            reply = await self._stub.GetSchedulerStatus(request, timeout=CONTROL_TIMEOUT_S)
         return _status_from_proto(reply)
 
     async def stop(self, request_id: str) -> None:
         request = pb.StopGenerationRequest(request_id=request_id)
-        try:
+        with rpc.errors_of(SCHEDULER):
             await self._stub.StopGeneration(request, timeout=CONTROL_TIMEOUT_S)
-        except aio.AioRpcError as error:
-            raise rpc.from_rpc_error(error, SCHEDULER) from error
 
     async def generate(
         self, request: GenerationRequest, timeout_s: float | None

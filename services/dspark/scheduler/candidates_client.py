@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grpc import aio
-
 from dspark import rpc
 from dspark.exchange import Exchange
 from dspark.proposal import CandidatesInfo, CandidatesUpdate, ProposeItem, ProposeOutcome
@@ -13,6 +11,7 @@ from dspark.v1 import candidates_service_pb2 as pb
 from dspark.v1 import candidates_service_pb2_grpc as pb_grpc
 from dspark.wire.proposal import items_to_proto, outcome_from_proto, update_to_proto
 
+CANDIDATES = "candidates"  # its name in errors
 INFO_TIMEOUT_S = 1.0
 
 
@@ -23,16 +22,13 @@ class CandidatesClient:
         self._channel = rpc.channel(target)
         self._stub = pb_grpc.CandidatesServiceStub(self._channel)
         self._proposals: Exchange[pb.StreamProposeRequest, pb.StreamProposeResponse] = Exchange(
-            lambda: self._stub.StreamPropose(), "candidates"
+            lambda: self._stub.StreamPropose(), CANDIDATES
         )
 
     async def info(self) -> CandidatesInfo:
-        try:
-            message = await self._stub.GetCandidatesInfo(
-                pb.GetCandidatesInfoRequest(), timeout=INFO_TIMEOUT_S
-            )
-        except aio.AioRpcError as error:
-            raise rpc.from_rpc_error(error, "candidates") from error
+        request = pb.GetCandidatesInfoRequest()
+        with rpc.errors_of(CANDIDATES):
+            message = await self._stub.GetCandidatesInfo(request, timeout=INFO_TIMEOUT_S)
         return CandidatesInfo(tuple(message.sources), message.top_k)
 
     async def propose(
@@ -48,10 +44,8 @@ class CandidatesClient:
     async def observe(self, update: CandidatesUpdate, timeout_s: float) -> tuple[str, ...]:
         """Ids of sequences that must be sent whole."""
         message = pb.ObserveRequest(update=update_to_proto(update))
-        try:
+        with rpc.errors_of(CANDIDATES):
             reply = await self._stub.Observe(message, timeout=timeout_s)
-        except aio.AioRpcError as error:
-            raise rpc.from_rpc_error(error, "candidates") from error
         return tuple(reply.unknown_request_ids)
 
     async def close(self) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from grpc import aio
-
 from dspark import rpc
 from dspark.exchange import Exchange
 from dspark.step import StepOutcome, StepPlan, VerifierInfo
@@ -27,12 +25,9 @@ class VerifierClient:
         )
 
     async def info(self) -> VerifierInfo:
-        try:
-            message = await self._stub.GetVerifierInfo(
-                pb.GetVerifierInfoRequest(), timeout=INFO_TIMEOUT_S
-            )
-        except aio.AioRpcError as error:
-            raise rpc.from_rpc_error(error, "verifier") from error
+        request = pb.GetVerifierInfoRequest()
+        with rpc.errors_of("verifier"):
+            message = await self._stub.GetVerifierInfo(request, timeout=INFO_TIMEOUT_S)
         return verifier_info_from_proto(message)
 
     async def step(self, plan: StepPlan) -> StepOutcome:
