@@ -29,20 +29,12 @@ from dspark.wire.sampling import (
     breakdown_to_proto,
     finish_reason_to_proto,
     speculation_from_proto,
+    stated_scalars,
     stats_to_proto,
     usage_to_proto,
 )
 
 SERVICE_NAME = "dspark.v1.InferenceService"
-_SAMPLING_SCALARS = (
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "seed",
-    "max_tokens",
-    "ignore_eos",
-)
 
 
 class InferenceServicer(pb_grpc.InferenceServiceServicer):
@@ -83,11 +75,6 @@ class InferenceServicer(pb_grpc.InferenceServiceServicer):
 def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:
     """Raises InvalidArgument for a field this server does not know."""
     _refuse_unknown_fields(request)
-    sampling = {
-        name: getattr(request.sampling, name)
-        for name in _SAMPLING_SCALARS
-        if request.sampling.HasField(name)
-    }
     return ClientRequest(
         request_id=_request_id(request.request_id),
         prompt=_prompt(request),
@@ -100,7 +87,7 @@ def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:
         use_prefix_cache=(
             request.use_prefix_cache if request.HasField("use_prefix_cache") else None
         ),
-        **sampling,
+        **stated_scalars(request.sampling),
     )
 
 

@@ -12,6 +12,7 @@ from dspark.sampling import FinishReason, SpeculationParams
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1 import sampling_pb2
 from dspark.wire.sampling import (
+    SAMPLING_SCALARS,
     breakdown_from_proto,
     finish_reason_from_proto,
     speculation_to_proto,
@@ -19,7 +20,6 @@ from dspark.wire.sampling import (
     usage_from_proto,
 )
 
-_SAMPLING = ("max_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "ignore_eos")
 _DIRECT = ("model", "request_id", "cache_salt", "priority", "use_prefix_cache")
 _MESSAGE_KEYS = {"role", "content"}
 
@@ -36,7 +36,7 @@ def request_to_proto(prompt: Prompt, options: GenerateOptions) -> pb.GenerateReq
     _set_prompt(request, prompt)
     for name in _DIRECT:
         _set(request, name, given)
-    for name in _SAMPLING:
+    for name in SAMPLING_SCALARS:
         _set(request.sampling, name, given)
     if "stop" in given:
         stop = given["stop"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dspark.errors import InvalidArgument
 from dspark.sampling import (
     FinishReason,
@@ -21,7 +23,7 @@ _FINISH_TO_PROTO = {
     FinishReason.ERROR: pb.FINISH_REASON_ERROR,
 }
 _FINISH_FROM_PROTO = {value: key for key, value in _FINISH_TO_PROTO.items()}
-_SCALARS = ("temperature", "top_k", "top_p", "min_p", "seed", "max_tokens", "ignore_eos")
+SAMPLING_SCALARS = ("temperature", "top_k", "top_p", "min_p", "seed", "max_tokens", "ignore_eos")
 
 
 def finish_reason_to_proto(reason: FinishReason | None) -> pb.FinishReason:
@@ -45,15 +47,18 @@ def sampling_to_proto(params: SamplingParams) -> pb.SamplingParams:
     )
 
 
+def stated_scalars(message: pb.SamplingParams) -> dict[str, Any]:
+    """The scalars that are set, by name."""
+    return {name: getattr(message, name) for name in SAMPLING_SCALARS if message.HasField(name)}
+
+
 def sampling_from_proto(message: pb.SamplingParams) -> SamplingParams:
     """Between services every scalar is set; raises InvalidArgument naming one that is not."""
-    for name in _SCALARS:
-        if not message.HasField(name):
+    stated = stated_scalars(message)
+    for name in SAMPLING_SCALARS:
+        if name not in stated:
             raise InvalidArgument(f"sampling.{name}", "must be set between services")
-    return SamplingParams(
-        stop_token_ids=frozenset(message.stop_token_ids),
-        **{name: getattr(message, name) for name in _SCALARS},
-    )
+    return SamplingParams(stop_token_ids=frozenset(message.stop_token_ids), **stated)
 
 
 def speculation_to_proto(params: SpeculationParams) -> pb.SpeculationParams:
