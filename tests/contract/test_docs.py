@@ -49,14 +49,23 @@ def test_the_architecture_names_every_package() -> None:
     assert not sorted(package for package in packages if f"{package}/" not in ARCHITECTURE)
 
 
-def test_the_listed_modules_exist() -> None:
-    missing = []
-    folder = ROOT
+def listed_modules() -> set[str]:
+    """The files that the architecture's tables of modules name."""
+    listed = set()
+    folder = ""
     for line in ARCHITECTURE.partition("## Modules")[2].splitlines():
         if match := re.match(r"`((?:shared|services)/[\w/]+)/`", line):
-            folder = ROOT / match[1]
+            folder = match[1]
         elif match := re.match(r"\| `([\w.]+)` \|", line):
             name = match[1] if "." in match[1] else f"{match[1]}.py"
-            if not (folder / name).is_file():
-                missing.append(f"{folder.relative_to(ROOT)}/{name}")
-    assert not missing
+            listed.add(f"{folder}/{name}")
+    return listed
+
+
+def test_the_listed_modules_exist() -> None:
+    assert not sorted(name for name in listed_modules() if not (ROOT / name).is_file())
+
+
+def test_every_module_is_listed() -> None:
+    modules = {str(path.relative_to(ROOT)) for path in sources() if path.stem != "__init__"}
+    assert not sorted(modules - listed_modules())

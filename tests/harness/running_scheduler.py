@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dspark import rpc
+from dspark.generation import StreamEvent, TokenChunk
 from dspark.sampling import (
     FinishReason,
     SamplingParams,
@@ -21,14 +22,8 @@ from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.server import SchedulerServer
 from dspark.v1 import scheduler_service_pb2 as pb
 from dspark.v1 import scheduler_service_pb2_grpc as pb_grpc
-from dspark.wire.sampling import (
-    breakdown_from_proto,
-    finish_reason_from_proto,
-    sampling_to_proto,
-    speculation_to_proto,
-    stats_from_proto,
-    usage_from_proto,
-)
+from dspark.wire.generation import event_from_proto
+from dspark.wire.sampling import sampling_to_proto, speculation_to_proto
 
 SERVICE = "dspark.v1.SchedulerService"
 
@@ -77,7 +72,7 @@ class SchedulerClient:
         with rpc.errors_of("scheduler"):
             async for event in self.stub.Generate(request):
                 assert streamed.finish_reason is None, "an event after the end"
-                _collect(streamed, event)
+                _collect(streamed, event_from_proto(event))
         assert streamed.finish_reason is not None, "the stream has no end"
         return streamed
 
@@ -92,19 +87,18 @@ class SchedulerClient:
         return await rpc.is_ready(self.channel, SERVICE)
 
 
-def _collect(streamed: Streamed, event: pb.SchedulerServiceGenerateResponse) -> None:
-    if event.HasField("chunk"):
-        assert event.chunk.token_ids, "an empty chunk"
-        streamed.token_ids.extend(event.chunk.token_ids)
-        streamed.chunk_sizes.append(len(event.chunk.token_ids))
-        streamed.num_accepted += event.chunk.num_accepted
+def _collect(streamed: Streamed, event: StreamEvent) -> None:
+    if isinstance(event, TokenChunk):
+        assert event.token_ids, "an empty chunk"
+        streamed.token_ids.extend(event.token_ids)
+        streamed.chunk_sizes.append(len(event.token_ids))
+        streamed.num_accepted += event.num_accepted
         return
-    end = event.complete
-    streamed.finish_reason = finish_reason_from_proto(end.finish_reason)
-    streamed.stop_token_id = end.stop_token_id if end.HasField("stop_token_id") else None
-    streamed.usage = usage_from_proto(end.usage)
-    streamed.speculation = stats_from_proto(end.speculation)
-    streamed.steps = breakdown_from_proto(end.steps)
+    streamed.finish_reason = event.finish_reason
+    streamed.stop_token_id = event.stop_token_id
+    streamed.usage = event.usage
+    streamed.speculation = event.speculation
+    streamed.steps = event.steps
 
 
 async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:

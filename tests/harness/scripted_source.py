@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from dspark.errors import DSparkError
-from dspark.gateway.token_stream import (
+from dspark.gateway.token_source import (
     GenerationRequest,
     SchedulerInfo,
     SchedulerStatus,
-    TokenRun,
-    TokensComplete,
 )
+from dspark.generation import StreamEvent
 
 INFO = SchedulerInfo(
     model_id="m",
@@ -44,5 +43,5 @@ class ScriptedSource:
 
     def generate(
         self, request: GenerationRequest, timeout_s: float | None
-    ) -> AsyncGenerator[TokenRun | TokensComplete, None]:
+    ) -> AsyncGenerator[StreamEvent, None]:
         raise NotImplementedError

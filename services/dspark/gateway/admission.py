@@ -17,7 +17,7 @@ from dspark.gateway.client_request import (
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.scheduler_monitor import SchedulerMonitor
 from dspark.gateway.shortened import shortened
-from dspark.gateway.token_stream import GenerationRequest, SchedulerInfo
+from dspark.gateway.token_source import GenerationRequest, SchedulerInfo
 from dspark.gateway.tokenizer import TextTokenizer
 from dspark.sampling import SamplingParams, SpeculationParams
 

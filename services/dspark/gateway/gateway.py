@@ -12,7 +12,7 @@ from dspark.gateway.generation import GenerationService
 from dspark.gateway.lifecycle import Lifecycle
 from dspark.gateway.metrics import GatewayMetrics
 from dspark.gateway.scheduler_monitor import SchedulerMonitor
-from dspark.gateway.token_stream import TokenSource
+from dspark.gateway.token_source import TokenSource
 from dspark.gateway.tokenizer import TextTokenizer, special_tokens
 
 

@@ -11,15 +11,11 @@ from dataclasses import dataclass
 from dspark.errors import DSparkError, InternalError, UnknownRequest
 from dspark.gateway.lifecycle import Lifecycle
 from dspark.gateway.metrics import GatewayMetrics, RequestTimer
-from dspark.gateway.resumption import resumed_runs
+from dspark.gateway.resumption import resumed_stream
 from dspark.gateway.text_assembly import TextAssembler, TextChunk
-from dspark.gateway.token_stream import (
-    GenerationRequest,
-    TokenRun,
-    TokensComplete,
-    TokenSource,
-)
+from dspark.gateway.token_source import GenerationRequest, TokenSource
 from dspark.gateway.tokenizer import TextTokenizer
+from dspark.generation import StreamEvent, TokensComplete
 from dspark.sampling import FinishReason, SpeculationStats, StepBreakdown, Usage
 
 log = logging.getLogger(__name__)
@@ -102,25 +98,23 @@ class GenerationService:
         ends = _end_token_ids(request, eos_token_ids)
         detokenizer = self._tokenizer.detokenizer(request.prompt_token_ids)
         assembler = TextAssembler(detokenizer, ends, request.stop_strings)
-        async with aclosing(resumed_runs(self._source, request, ends, self._timeout_s)) as runs:
-            async for run in runs:
-                if isinstance(run, TokensComplete):
+        async with aclosing(resumed_stream(self._source, request, ends, self._timeout_s)) as stream:
+            async for event in stream:
+                if isinstance(event, TokensComplete):
                     rest = assembler.finish()
                     if rest:
                         yield TextChunk(rest)
-                    yield _completed(request, assembler, run, eos_token_ids)
+                    yield _completed(request, assembler, event, eos_token_ids)
                     return
-                chunk = assembler.push(run)
+                chunk = assembler.push(event)
                 timer.observe_tokens(len(chunk.token_ids))
                 yield chunk
                 if assembler.stop_string is not None:
-                    yield _stopped(request, assembler, await self._stop(request, runs))
+                    yield _stopped(request, assembler, await self._stop(request, stream))
                     return
 
     async def _stop(
-        self,
-        request: GenerationRequest,
-        runs: AsyncGenerator[TokenRun | TokensComplete, None],
+        self, request: GenerationRequest, stream: AsyncGenerator[StreamEvent, None]
     ) -> TokensComplete | None:
         """End the request at the scheduler; its last report, or None if it does not come."""
         try:
@@ -129,9 +123,9 @@ class GenerationService:
                     await self._source.stop(request.request_id)
                 except UnknownRequest:
                     pass  # it ended by itself, so its report is on the way
-                async for run in runs:
-                    if isinstance(run, TokensComplete):
-                        return run
+                async for event in stream:
+                    if isinstance(event, TokensComplete):
+                        return event
         except (DSparkError, TimeoutError) as error:
             log.warning("no report of %s after its stop string: %s", request.request_id, error)
         return None

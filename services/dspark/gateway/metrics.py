@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dspark.gateway.token_stream import SchedulerStatus
+from dspark.gateway.token_source import SchedulerStatus
 from dspark.sampling import FinishReason
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -1,4 +1,4 @@
-"""X-Request-Id: validated or drawn, echoed, and the status of each response counted."""
+"""X-Request-Id: validated or drawn, and echoed."""
 
 from __future__ import annotations
 

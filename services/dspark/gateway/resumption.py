@@ -9,22 +9,21 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from dspark.errors import BackendUnavailable, DSparkError, DuplicateRequest, NotReady
-from dspark.gateway.token_stream import (
+from dspark.gateway.token_source import (
     SCHEDULER,
     GenerationRequest,
-    TokenRun,
-    TokensComplete,
     TokenSource,
 )
+from dspark.generation import StreamEvent, TokenChunk, TokensComplete
 from dspark.sampling import FinishReason, SpeculationStats, StepBreakdown, Usage
 
 PATIENCE_S = 60.0
 _PAUSE_S = 0.25
 
 
-async def resumed_runs(
+async def resumed_stream(
     source: TokenSource, request: GenerationRequest, ends: Set[int], timeout_s: float | None
-) -> AsyncGenerator[TokenRun | TokensComplete, None]:
+) -> AsyncGenerator[StreamEvent, None]:
     """Like ``source.generate``; once tokens have come, a lost scheduler is only a pause.
 
     The request is sent again with its committed tokens, for up to PATIENCE_S seconds after a loss.
@@ -38,12 +37,12 @@ async def resumed_runs(
         rest = replace(request, committed_token_ids=tuple(committed))
         remaining_s = None if timeout_s is None else timeout_s - (time.monotonic() - start)
         try:
-            async with aclosing(source.generate(rest, remaining_s)) as runs:
-                async for run in runs:
-                    if isinstance(run, TokenRun):
-                        committed += run.token_ids
+            async with aclosing(source.generate(rest, remaining_s)) as stream:
+                async for event in stream:
+                    if isinstance(event, TokenChunk):
+                        committed += event.token_ids
                         give_up_at = None
-                    yield run
+                    yield event
                 return
         except DSparkError as error:
             give_up_at = give_up_at or time.monotonic() + PATIENCE_S

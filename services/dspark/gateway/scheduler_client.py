@@ -9,25 +9,17 @@ from grpc import aio
 
 from dspark import rpc
 from dspark.errors import BackendUnavailable, DeadlineExceeded
-from dspark.gateway.token_stream import (
+from dspark.gateway.token_source import (
     SCHEDULER,
     GenerationRequest,
     SchedulerInfo,
     SchedulerStatus,
-    TokenRun,
-    TokensComplete,
 )
-from dspark.sampling import FinishReason
+from dspark.generation import StreamEvent, TokensComplete
 from dspark.v1 import scheduler_service_pb2 as pb
 from dspark.v1 import scheduler_service_pb2_grpc as pb_grpc
-from dspark.wire.sampling import (
-    breakdown_from_proto,
-    finish_reason_from_proto,
-    sampling_to_proto,
-    speculation_to_proto,
-    stats_from_proto,
-    usage_from_proto,
-)
+from dspark.wire.generation import event_from_proto, request_to_proto
+from dspark.wire.sampling import stats_from_proto
 
 CONTROL_TIMEOUT_S = 2.0
 
@@ -61,14 +53,13 @@ class SchedulerClient:
 
     async def generate(
         self, request: GenerationRequest, timeout_s: float | None
-    ) -> AsyncGenerator[TokenRun | TokensComplete, None]:
-        call = self._stub.Generate(_request_to_proto(request), timeout=timeout_s)
+    ) -> AsyncGenerator[StreamEvent, None]:
+        call = self._stub.Generate(request_to_proto(request), timeout=timeout_s)
         try:
-            async for event in call:
-                if event.WhichOneof("event") == "chunk":
-                    yield TokenRun(tuple(event.chunk.token_ids), event.chunk.num_accepted)
-                else:
-                    yield _complete_from_proto(event.complete)
+            async for message in call:
+                event = event_from_proto(message)
+                yield event
+                if isinstance(event, TokensComplete):
                     return
             raise BackendUnavailable(SCHEDULER, "the stream ended before the request was complete")
         except aio.AioRpcError as error:
@@ -77,29 +68,6 @@ class SchedulerClient:
             raise rpc.from_rpc_error(error, SCHEDULER) from error
         finally:
             call.cancel()
-
-
-def _request_to_proto(request: GenerationRequest) -> pb.SchedulerServiceGenerateRequest:
-    return pb.SchedulerServiceGenerateRequest(
-        request_id=request.request_id,
-        prompt_token_ids=request.prompt_token_ids,
-        sampling=sampling_to_proto(request.sampling),
-        speculation=speculation_to_proto(request.speculation),
-        cache_salt=request.cache_salt,
-        priority=request.priority,
-        use_prefix_cache=request.use_prefix_cache,
-        committed_token_ids=request.committed_token_ids,
-    )
-
-
-def _complete_from_proto(message: pb.TokensComplete) -> TokensComplete:
-    return TokensComplete(
-        finish_reason=finish_reason_from_proto(message.finish_reason) or FinishReason.ERROR,
-        stop_token_id=message.stop_token_id if message.HasField("stop_token_id") else None,
-        usage=usage_from_proto(message.usage),
-        speculation=stats_from_proto(message.speculation),
-        steps=breakdown_from_proto(message.steps),
-    )
 
 
 def _info_from_proto(message: pb.GetSchedulerInfoResponse) -> SchedulerInfo:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from dspark.errors import BackendUnavailable, DSparkError, NotReady
-from dspark.gateway.token_stream import SCHEDULER, SchedulerInfo, TokenSource
+from dspark.gateway.token_source import SCHEDULER, SchedulerInfo, TokenSource
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from dspark.errors import DSparkError, ModelNotFound
 from dspark.gateway.gateway import Gateway
 from dspark.gateway.metrics import CONTENT_TYPE
 from dspark.gateway.shortened import shortened
-from dspark.gateway.token_stream import SchedulerStatus
+from dspark.gateway.token_source import SchedulerStatus
 
 
 class StatusRoutes:

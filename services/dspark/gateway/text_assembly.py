@@ -1,4 +1,4 @@
-"""Token runs to text chunks: detokenising, stop tokens and stop strings."""
+"""Token chunks to text chunks: detokenising, stop tokens and stop strings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dspark.gateway.detokenizer import IncrementalDetokenizer
 from dspark.gateway.stop_strings import StopStringScanner
-from dspark.gateway.token_stream import TokenRun
+from dspark.generation import TokenChunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class TextChunk:
 
 
 class TextAssembler:
-    """Turns one request's token runs into text chunks.
+    """Turns one request's token chunks into text chunks.
 
-    Its result does not depend on how tokens are split into runs. Once ``stop_string`` is set the
+    Its result does not depend on how tokens are split into chunks. Once ``stop_string`` is set the
     request is over: its tokens end with the one that completed the stop string.
     """
 
@@ -38,18 +38,18 @@ class TextAssembler:
         self.num_tokens = 0
         self.stop_string: str | None = None
 
-    def push(self, run: TokenRun) -> TextChunk:
+    def push(self, tokens: TokenChunk) -> TextChunk:
         if self._scanner is None:
-            self.num_tokens += len(run.token_ids)
-            return TextChunk(self._decode(run.token_ids), run.token_ids, run.num_accepted)
+            self.num_tokens += len(tokens.token_ids)
+            return TextChunk(self._decode(tokens.token_ids), tokens.token_ids, tokens.num_accepted)
         pieces: list[str] = []
-        for count, token_id in enumerate(run.token_ids, start=1):
+        for count, token_id in enumerate(tokens.token_ids, start=1):
             self.num_tokens += 1
             pieces.append(self._scan(self._decode((token_id,))))
             if self.stop_string is not None:
-                accepted = min(run.num_accepted, count)
-                return TextChunk("".join(pieces), run.token_ids[:count], accepted)
-        return TextChunk("".join(pieces), run.token_ids, run.num_accepted)
+                accepted = min(tokens.num_accepted, count)
+                return TextChunk("".join(pieces), tokens.token_ids[:count], accepted)
+        return TextChunk("".join(pieces), tokens.token_ids, tokens.num_accepted)
 
     def finish(self) -> str:
         """The text still held back when the tokens end; it may yet bring a stop string."""

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from dspark.errors import ContextLength, InvalidArgument
-from dspark.scheduler.request import RequestSpec
+from dspark.generation import RequestSpec
 from dspark.step import VerifierInfo
 
 

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Callable
 
 from dspark.errors import DSparkError, DuplicateRequest, UnknownRequest
+from dspark.generation import RequestSpec, TokensComplete
 from dspark.sampling import FinishReason
-from dspark.scheduler.events import TokensComplete
 from dspark.scheduler.queue import WaitingQueue
-from dspark.scheduler.request import Request, RequestSpec, RequestStatus, is_natural
+from dspark.scheduler.request import Request, RequestStatus, is_natural
 from dspark.scheduler.stats import Totals
 from dspark.scheduler.step_timing import breakdown
 from dspark.step import SequenceRef

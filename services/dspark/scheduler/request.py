@@ -10,15 +10,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
-from dspark.sampling import (
-    FinishReason,
-    SamplingParams,
-    SpeculationParams,
-    SpeculationStats,
-    Usage,
-)
-from dspark.scheduler.events import TokenStream
+from dspark.generation import RequestSpec
+from dspark.sampling import FinishReason, SpeculationStats, Usage
 from dspark.scheduler.step_timing import StepTiming
+from dspark.scheduler.token_stream import TokenStream
 from dspark.step import SequenceRef
 
 MAX_TIMINGS = 512
@@ -31,20 +26,6 @@ class RequestStatus(Enum):
     RUNNING = "running"
     PREEMPTED = "preempted"
     FINISHED = "finished"
-
-
-@dataclass(frozen=True, slots=True)
-class RequestSpec:
-    """What a client asks for. ``committed_token_ids`` were generated and streamed before."""
-
-    request_id: str
-    prompt_token_ids: tuple[int, ...]
-    sampling: SamplingParams
-    speculation: SpeculationParams = field(default_factory=SpeculationParams)
-    cache_salt: str = ""
-    priority: int = 0
-    use_prefix_cache: bool = True
-    committed_token_ids: tuple[int, ...] = ()
 
 
 @dataclass(eq=False, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dspark.errors import BackendUnavailable
-from dspark.scheduler.events import TokenChunk
+from dspark.generation import TokenChunk
 from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.request import Request
 from dspark.scheduler.stats import Totals, count_round

@@ -9,6 +9,7 @@ import uuid
 from dataclasses import dataclass
 
 from dspark.errors import BackendUnavailable, Draining
+from dspark.generation import RequestSpec
 from dspark.scheduler.batcher import Batcher
 from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.config import SchedulerConfig
@@ -19,7 +20,7 @@ from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
 from dspark.scheduler.progress import Progress
-from dspark.scheduler.request import Request, RequestSpec
+from dspark.scheduler.request import Request
 from dspark.scheduler.results import ResultApplier
 from dspark.scheduler.stats import Totals
 from dspark.scheduler.step_loop import StepLoop

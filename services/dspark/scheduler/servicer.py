@@ -7,19 +7,11 @@ from typing import Any
 
 from grpc import aio
 
-from dspark.scheduler.events import StreamEvent, TokenChunk, TokensComplete
-from dspark.scheduler.request import RequestSpec
 from dspark.scheduler.scheduler import Scheduler
 from dspark.v1 import scheduler_service_pb2 as pb
 from dspark.v1 import scheduler_service_pb2_grpc as pb_grpc
-from dspark.wire.sampling import (
-    breakdown_to_proto,
-    finish_reason_to_proto,
-    sampling_from_proto,
-    speculation_from_proto,
-    stats_to_proto,
-    usage_to_proto,
-)
+from dspark.wire.generation import event_to_proto, request_from_proto
+from dspark.wire.sampling import stats_to_proto
 
 SERVICE = "dspark.v1.SchedulerService"
 _Context = aio.ServicerContext[Any, Any]
@@ -51,12 +43,12 @@ class SchedulerServicer(pb_grpc.SchedulerServiceServicer):
     async def Generate(
         self, request: pb.SchedulerServiceGenerateRequest, context: _Context
     ) -> AsyncIterator[pb.SchedulerServiceGenerateResponse]:
-        live = self._scheduler.submit(_spec_from_proto(request))
+        live = self._scheduler.submit(request_from_proto(request))
         # Called however the call ends, also when this generator is not resumed any more.
         context.add_done_callback(lambda _: self._scheduler.cancel(live))  # type: ignore[arg-type]
         try:
             async for event in live.stream:
-                yield _event_to_proto(event)
+                yield event_to_proto(event)
         finally:
             self._scheduler.cancel(live)
 
@@ -83,33 +75,3 @@ class SchedulerServicer(pb_grpc.SchedulerServiceServicer):
             speculation=stats_to_proto(totals.speculation),
             cached_tokens=totals.cached_tokens,
         )
-
-
-def _spec_from_proto(message: pb.SchedulerServiceGenerateRequest) -> RequestSpec:
-    return RequestSpec(
-        request_id=message.request_id,
-        prompt_token_ids=tuple(message.prompt_token_ids),
-        sampling=sampling_from_proto(message.sampling),
-        speculation=speculation_from_proto(message.speculation),
-        cache_salt=message.cache_salt,
-        priority=message.priority,
-        use_prefix_cache=not message.HasField("use_prefix_cache") or message.use_prefix_cache,
-        committed_token_ids=tuple(message.committed_token_ids),
-    )
-
-
-def _event_to_proto(event: StreamEvent) -> pb.SchedulerServiceGenerateResponse:
-    if isinstance(event, TokenChunk):
-        chunk = pb.TokenChunk(token_ids=event.token_ids, num_accepted=event.num_accepted)
-        return pb.SchedulerServiceGenerateResponse(chunk=chunk)
-    return pb.SchedulerServiceGenerateResponse(complete=_complete_to_proto(event))
-
-
-def _complete_to_proto(event: TokensComplete) -> pb.TokensComplete:
-    return pb.TokensComplete(
-        finish_reason=finish_reason_to_proto(event.finish_reason),
-        stop_token_id=event.stop_token_id,
-        usage=usage_to_proto(event.usage),
-        speculation=stats_to_proto(event.speculation),
-        steps=breakdown_to_proto(event.steps),
-    )

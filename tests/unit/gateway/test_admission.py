@@ -20,7 +20,7 @@ from dspark.gateway.client_request import (
 )
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.gateway import Gateway, make_gateway
-from dspark.gateway.token_stream import GenerationRequest
+from dspark.gateway.token_source import GenerationRequest
 from dspark.sampling import SpeculationParams
 from harness.byte_tokenizer import CHAT_TEMPLATE, EOS, TURN, byte_tokenizer, write_model_dir
 from harness.scripted_source import INFO, ScriptedSource

@@ -16,8 +16,9 @@ from dspark.errors import (
     QueueFull,
 )
 from dspark.gateway import resumption
-from dspark.gateway.resumption import resumed_runs
-from dspark.gateway.token_stream import GenerationRequest, TokenRun, TokensComplete
+from dspark.gateway.resumption import resumed_stream
+from dspark.gateway.token_source import GenerationRequest
+from dspark.generation import StreamEvent, TokenChunk, TokensComplete
 from dspark.sampling import FinishReason, SamplingParams, SpeculationStats, StepBreakdown, Usage
 
 TOKENS = (5, 6, 7, 8, 9, 10)
@@ -34,14 +35,14 @@ class FlakySource:
 
     async def generate(
         self, request: GenerationRequest, timeout_s: float | None
-    ) -> AsyncGenerator[TokenRun | TokensComplete, None]:
+    ) -> AsyncGenerator[StreamEvent, None]:
         attempt = len(self.requests)
         self.requests.append(request)
         done = len(request.committed_token_ids)
         for index, token in enumerate(TOKENS[done:]):
             if attempt < len(self.losses) and index == self.losses[attempt][0]:
                 raise self.losses[attempt][1]
-            yield TokenRun((token,))
+            yield TokenChunk((token,))
         if attempt < len(self.losses):
             raise self.losses[attempt][1]
         usage = Usage(2, len(TOKENS))
@@ -56,10 +57,10 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 async def collect(
     source: FlakySource, request: GenerationRequest = REQUEST, ends: frozenset[int] = frozenset()
 ) -> tuple[tuple[int, ...], TokensComplete]:
-    events = [event async for event in resumed_runs(source, request, ends, 10.0)]
-    *runs, end = events
+    events = [event async for event in resumed_stream(source, request, ends, 10.0)]
+    *chunks, end = events
     assert isinstance(end, TokensComplete)
-    return tuple(token for run in runs for token in run.token_ids), end  # type: ignore[union-attr]
+    return tuple(token for chunk in chunks for token in chunk.token_ids), end  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from dspark.gateway.detokenizer import IncrementalDetokenizer
 from dspark.gateway.text_assembly import TextAssembler, TextChunk
-from dspark.gateway.token_stream import TokenRun
+from dspark.generation import TokenChunk
 from harness.byte_tokenizer import EOS, byte_tokenizer
 from harness.fake_scheduler import runs_of
 
@@ -30,7 +30,7 @@ def _run(
 ) -> tuple[str, list[int], list[TextChunk]]:
     chunks: list[TextChunk] = []
     for run in runs:
-        chunks.append(assembler.push(TokenRun(tuple(run), len(run) - 1)))
+        chunks.append(assembler.push(TokenChunk(tuple(run), len(run) - 1)))
         if assembler.stop_string is not None:
             break
     else:
@@ -96,6 +96,6 @@ def test_text_held_for_a_stop_string_comes_out_at_the_end() -> None:
 
 def test_a_truncated_character_may_complete_a_stop_string() -> None:
     assembler = _assembler(["x\ufffd"])
-    assembler.push(TokenRun((ord("x"), 0xE2)))
+    assembler.push(TokenChunk((ord("x"), 0xE2)))
     assert assembler.finish() == ""
     assert assembler.stop_string == "x\ufffd"

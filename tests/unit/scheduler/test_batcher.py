@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dspark.generation import RequestSpec
 from dspark.sampling import SamplingParams
 from dspark.scheduler.batcher import MAX_PARTIAL_PREFILLS, Batch, Batcher, share_evenly
 from dspark.scheduler.live_requests import LiveRequests
-from dspark.scheduler.request import Request, RequestSpec
+from dspark.scheduler.request import Request
 from dspark.scheduler.stats import Totals
 
 

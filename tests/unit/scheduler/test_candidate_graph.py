@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dspark.generation import RequestSpec
 from dspark.proposal import SequenceEnd, SequenceUpdate, Successors
 from dspark.sampling import SamplingParams
 from dspark.scheduler.candidate_graph import MAX_SUCCESSOR_ROWS, CandidateGraph
-from dspark.scheduler.request import Request, RequestSpec
+from dspark.scheduler.request import Request
 from dspark.step import WorkResult, WorkStatus
 
 

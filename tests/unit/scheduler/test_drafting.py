@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from dspark.generation import RequestSpec
 from dspark.proposal import (
     CandidatesInfo,
     CandidatesUpdate,
@@ -23,7 +24,7 @@ from dspark.scheduler.cost_table import CostTable
 from dspark.scheduler.drafting import Drafting, DraftLimits, fitting, is_current
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
-from dspark.scheduler.request import Request, RequestSpec
+from dspark.scheduler.request import Request
 from dspark.step import WorkResult, WorkStatus
 from dspark.token_tree import TokenTree, chain
 

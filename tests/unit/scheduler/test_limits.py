@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from dspark.errors import ContextLength, InvalidArgument
+from dspark.generation import RequestSpec
 from dspark.sampling import SamplingParams, SpeculationParams
 from dspark.scheduler.limits import Limits
-from dspark.scheduler.request import RequestSpec
 
 LIMITS = Limits(vocab_size=10, max_model_len=20, max_pool_tokens=64, sources=("suffix",))
 

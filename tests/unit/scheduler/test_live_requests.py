@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dspark.errors import Draining, DuplicateRequest, QueueFull
+from dspark.generation import RequestSpec, TokensComplete
 from dspark.sampling import FinishReason, SamplingParams
-from dspark.scheduler.events import TokensComplete
 from dspark.scheduler.live_requests import LiveRequests
-from dspark.scheduler.request import Request, RequestSpec
+from dspark.scheduler.request import Request
 from dspark.scheduler.stats import Totals
 
 

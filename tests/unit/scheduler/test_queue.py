@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dspark.errors import QueueFull
+from dspark.generation import RequestSpec
 from dspark.sampling import SamplingParams
 from dspark.scheduler.queue import WaitingQueue
-from dspark.scheduler.request import Request, RequestSpec
+from dspark.scheduler.request import Request
 
 
 def make(arrival: int, priority: int = 0) -> Request:

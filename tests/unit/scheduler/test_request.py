@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dspark.generation import RequestSpec
 from dspark.sampling import FinishReason, SamplingParams
-from dspark.scheduler.request import Request, RequestSpec, RequestStatus, is_natural
+from dspark.scheduler.request import Request, RequestStatus, is_natural
 
 
 def make(prompt: tuple[int, ...] = (1, 2, 3), **spec: object) -> Request:

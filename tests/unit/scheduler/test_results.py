@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dspark.errors import BackendUnavailable
+from dspark.generation import RequestSpec, TokenChunk, TokensComplete
 from dspark.sampling import FinishReason, SamplingParams
-from dspark.scheduler.events import TokenChunk, TokensComplete
 from dspark.scheduler.live_requests import LiveRequests
-from dspark.scheduler.request import Request, RequestSpec, RequestStatus
+from dspark.scheduler.request import Request, RequestStatus
 from dspark.scheduler.results import MAX_SETBACKS, Applied, ResultApplier
 from dspark.scheduler.stats import Totals
 from dspark.step import SequenceWork, StepOutcome, WorkResult, WorkStatus

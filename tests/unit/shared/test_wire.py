@@ -10,9 +10,10 @@ from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dspark import proposal, sampling, step
+from dspark import generation, proposal, sampling, step
 from dspark.errors import InvalidArgument
 from dspark.v1 import sampling_pb2
+from dspark.wire import generation as wire_generation
 from dspark.wire import proposal as wire_proposal
 from dspark.wire import sampling as wire_sampling
 from dspark.wire import step as wire_step
@@ -113,6 +114,25 @@ INFO = st.builds(
     device=NAMES,
     verify_costs=tuples_of(st.tuples(U32, F32)),
 )
+REQUEST = st.builds(
+    generation.RequestSpec,
+    request_id=NAMES,
+    prompt_token_ids=TOKENS,
+    sampling=SAMPLING,
+    speculation=SPECULATION,
+    cache_salt=NAMES,
+    priority=st.integers(-(2**31), 2**31 - 1),
+    use_prefix_cache=st.booleans(),
+    committed_token_ids=TOKENS,
+)
+EVENT = st.builds(generation.TokenChunk, TOKENS, U32) | st.builds(
+    generation.TokensComplete,
+    finish_reason=st.sampled_from(sampling.FinishReason),
+    stop_token_id=st.none() | U32,
+    usage=USAGE,
+    speculation=STATS,
+    steps=BREAKDOWN,
+)
 UPDATE = st.builds(
     proposal.CandidatesUpdate,
     sequences=tuples_of(st.builds(proposal.SequenceUpdate, NAMES, U32, U32, TOKENS, U32, NAMES)),
@@ -145,6 +165,8 @@ ROUND_TRIPS: dict[str, tuple[st.SearchStrategy[Any], Callable[..., Message], Any
     "plan": (PLAN, wire_step.plan_to_proto, wire_step.plan_from_proto),
     "outcome": (OUTCOME, wire_step.outcome_to_proto, wire_step.outcome_from_proto),
     "info": (INFO, wire_step.verifier_info_to_proto, wire_step.verifier_info_from_proto),
+    "request": (REQUEST, wire_generation.request_to_proto, wire_generation.request_from_proto),
+    "event": (EVENT, wire_generation.event_to_proto, wire_generation.event_from_proto),
     "update": (UPDATE, wire_proposal.update_to_proto, wire_proposal.update_from_proto),
     "proposed": (PROPOSED, wire_proposal.outcome_to_proto, wire_proposal.outcome_from_proto),
 }

@@ -1,35 +1,12 @@
-"""What a request's stream carries: any number of chunks, then exactly one end."""
+"""The stream of one request, from the steps that commit its tokens to the call that sends them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 from dspark.errors import DSparkError
-from dspark.sampling import FinishReason, SpeculationStats, StepBreakdown, Usage
-
-
-@dataclass(frozen=True, slots=True)
-class TokenChunk:
-    """Newly committed tokens; ``num_accepted`` of them came from accepted candidates."""
-
-    token_ids: tuple[int, ...]
-    num_accepted: int
-
-
-@dataclass(frozen=True, slots=True)
-class TokensComplete:
-    """The end of a request."""
-
-    finish_reason: FinishReason
-    stop_token_id: int | None
-    usage: Usage
-    speculation: SpeculationStats
-    steps: StepBreakdown
-
-
-StreamEvent = TokenChunk | TokensComplete
+from dspark.generation import StreamEvent, TokensComplete
 
 
 class TokenStream:

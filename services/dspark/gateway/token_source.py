@@ -1,0 +1,70 @@
+"""Where the tokens of requests come from: the scheduler as the gateway sees it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Protocol
+
+from dspark.generation import RequestSpec, StreamEvent
+from dspark.sampling import SpeculationStats
+
+SCHEDULER = "scheduler"  # its name in errors
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest(RequestSpec):
+    """A request with every limit checked, and the stop strings that end its text here."""
+
+    stop_strings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerInfo:
+    """The model behind the scheduler and its limits."""
+
+    model_id: str
+    vocab_size: int
+    max_model_len: int
+    max_pool_tokens: int
+    eos_token_ids: frozenset[int]
+    sources: tuple[str, ...]
+    exactness: str
+    policy: str
+
+    @property
+    def max_request_tokens(self) -> int:
+        """The largest number of prompt and generated tokens of one request."""
+        return min(self.max_model_len, self.max_pool_tokens or self.max_model_len)
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerStatus:
+    """Counts since the scheduler's start, and its state now."""
+
+    num_running: int
+    num_waiting: int
+    num_free_blocks: int
+    num_blocks: int
+    num_preemptions: int
+    prompt_tokens: int
+    cached_tokens: int
+    speculation: SpeculationStats
+
+
+class TokenSource(Protocol):
+    """Runs requests, given as token ids, to their end."""
+
+    def generate(
+        self, request: GenerationRequest, timeout_s: float | None
+    ) -> AsyncGenerator[StreamEvent, None]:
+        """The request's stream; closing the iterator aborts the request."""
+        ...
+
+    async def stop(self, request_id: str) -> None:
+        """End a request whose text is complete: its stream then ends with TokensComplete."""
+        ...
+
+    async def info(self) -> SchedulerInfo: ...
+
+    async def status(self) -> SchedulerStatus: ...

@@ -1,0 +1,54 @@
+"""A request in token ids, and the stream that answers it (wire form: scheduler_service.proto)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dspark.sampling import (
+    FinishReason,
+    SamplingParams,
+    SpeculationParams,
+    SpeculationStats,
+    StepBreakdown,
+    Usage,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSpec:
+    """What a scheduler is asked for, with every default applied.
+
+    ``committed_token_ids`` were generated and streamed before; they do not come again.
+    """
+
+    request_id: str
+    prompt_token_ids: tuple[int, ...]
+    sampling: SamplingParams
+    speculation: SpeculationParams = field(default_factory=SpeculationParams)
+    cache_salt: str = ""
+    priority: int = 0
+    use_prefix_cache: bool = True
+    committed_token_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenChunk:
+    """Newly committed tokens; ``num_accepted`` of them came from accepted candidates."""
+
+    token_ids: tuple[int, ...]
+    num_accepted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TokensComplete:
+    """The end of a request's stream."""
+
+    finish_reason: FinishReason
+    stop_token_id: int | None
+    usage: Usage
+    speculation: SpeculationStats
+    steps: StepBreakdown
+
+
+StreamEvent = TokenChunk | TokensComplete
+"""A stream has any number of chunks, then exactly one end."""
