@@ -14,6 +14,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar, get_type_hints
 
 Config = TypeVar("Config")
+_USAGE = 2
+
+
+class SettingError(Exception):
+    """A setting that is missing or cannot be; the message names its flag or variable."""
 
 
 def add_arguments(
@@ -40,7 +45,7 @@ def from_namespace(
 ) -> Config:
     """Build the config: flag, else environment, else the field's default.
 
-    Raises SystemExit naming the variable or flag when a value does not parse or is missing.
+    Raises SettingError when a value does not parse, does not fit or is missing.
     """
     environ = os.environ if environ is None else environ
     hints = get_type_hints(config_type)
@@ -57,18 +62,22 @@ def from_namespace(
                 field.metadata.get("choices"),
             )
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise SystemExit(f"--{field.name.replace('_', '-')} (or {variable}) is required")
+            raise SettingError(f"--{field.name.replace('_', '-')} (or {variable}) is required")
     try:
         return config_type(**values)
     except ValueError as error:
-        raise SystemExit(f"bad setting: {error}") from error
+        raise SettingError(f"bad setting: {error}") from error
 
 
 def parse(config_type: type[Config], description: str, argv: Sequence[str] | None = None) -> Config:
-    """Parse a whole command line into one config."""
+    """Parse a whole command line into one config; a bad setting ends the process with 2."""
     parser = argparse.ArgumentParser(description=description)
     add_arguments(parser, config_type)
-    return from_namespace(config_type, parser.parse_args(argv))
+    namespace = parser.parse_args(argv)
+    try:
+        return from_namespace(config_type, namespace)
+    except SettingError as error:
+        parser.exit(_USAGE, f"{parser.prog}: error: {error}\n")
 
 
 def to_arguments(config: Any) -> list[str]:
@@ -107,11 +116,11 @@ def _parse_variable(variable: str, text: str, hint: Any, choices: Collection[Any
             return True
         if text.lower() in ("0", "false", "no", "off"):
             return False
-        raise SystemExit(f"{variable}={text!r} is not a boolean (use true or false)")
+        raise SettingError(f"{variable}={text!r} is not a boolean (use true or false)")
     try:
         value = _parser_of(hint)(text)
     except ValueError as error:
-        raise SystemExit(f"{variable}={text!r}: {error}") from error
+        raise SettingError(f"{variable}={text!r}: {error}") from error
     if choices is not None and value not in choices:
-        raise SystemExit(f"{variable}={text!r} is not one of {', '.join(map(str, choices))}")
+        raise SettingError(f"{variable}={text!r} is not one of {', '.join(map(str, choices))}")
     return value

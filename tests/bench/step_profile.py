@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dspark.config import add_arguments, from_namespace
+from dspark.config import SettingError, add_arguments, from_namespace
 from dspark.verifier.config import VerifierConfig
 from dspark.verifier.forward_batch import ForwardBatch
 from dspark.verifier.interfaces import ModelRunner
@@ -103,7 +103,10 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = arguments()
-    config = from_namespace(VerifierConfig, options)
+    try:
+        config = from_namespace(VerifierConfig, options)
+    except SettingError as error:
+        raise SystemExit(f"error: {error}") from error
     needed = max(options.rows) * (max(options.contexts) + BLOCK_SIZE + max(options.rows))
     config = dataclasses.replace(
         config, block_size=BLOCK_SIZE, kv_tokens=max(config.kv_tokens, needed)

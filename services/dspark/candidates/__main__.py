@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Sequence
 
 import uvloop
@@ -11,6 +12,8 @@ from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.server import serve
 from dspark.config import parse
 
+BAD_SETTING = 2
+
 
 def main(argv: Sequence[str] | None = None) -> None:
     config = parse(CandidatesConfig, "Guesses the next tokens of requests.", argv)
@@ -18,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         uvloop.run(serve(config))
     except ValueError as error:
-        raise SystemExit(f"bad setting: {error}") from error
+        print(f"candidates: bad setting: {error}", file=sys.stderr)
+        raise SystemExit(BAD_SETTING) from error
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from types import FrameType, ModuleType
 
 from dspark.cli import bench, chat, generate, models_command, serve
 from dspark.cli.failure import CliError
+from dspark.config import SettingError
 from dspark.errors import DSparkError, InvalidArgument, ModelNotFound
 
 _COMMANDS: tuple[ModuleType, ...] = (serve, chat, generate, bench, models_command)
@@ -50,11 +51,8 @@ def run(argv: Sequence[str] | None = None) -> int:
         return code
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except SystemExit as ending:
-        # What dspark.config refuses: a message in place of a code.
-        if not isinstance(ending.code, str):
-            raise
-        return _fail(ending.code, _USAGE)
+    except SettingError as error:
+        return _fail(str(error), _USAGE)
     except CliError as error:
         return _fail(str(error), error.exit_code)
     except DSparkError as error:

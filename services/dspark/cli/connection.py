@@ -42,16 +42,9 @@ async def serving_target(arguments: argparse.Namespace, progress: Progress) -> A
         if named:
             raise CliError(f"no DSpark server is ready at {target}")
         progress.note(f"no server at {target}: starting embedded services")
-    async with embedded_services(_embedded_config(arguments), progress) as target:
+    config = from_namespace(ServicesConfig, arguments)
+    async with embedded_services(config, progress) as target:
         yield target
-
-
-def _embedded_config(arguments: argparse.Namespace) -> ServicesConfig:
-    try:
-        return from_namespace(ServicesConfig, arguments)
-    except SystemExit as error:
-        # It would end the background loop of ``connected``, which then waits for it in vain.
-        raise CliError(str(error), exit_code=2) from error
 
 
 @contextmanager

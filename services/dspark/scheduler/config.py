@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 
 from dspark.scheduler.policy import POLICIES
@@ -83,3 +84,7 @@ class SchedulerConfig:
                 raise ValueError(f"{name} must be above 0")
         if not 0 <= self.explore_share < 1:
             raise ValueError("explore_share must be from 0 to below 1")
+        if not 0 <= self.drain_s < float("inf"):
+            raise ValueError("drain_s must be 0 or more seconds")
+        if self.log_level.upper() not in logging.getLevelNamesMapping():
+            raise ValueError(f"log_level {self.log_level!r} is no level of Python's logging")

@@ -91,8 +91,11 @@ def test_the_process_ends_with_the_name_of_a_bad_setting(
     arguments: list[str],
     variable: tuple[str, str] | None,
     message: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     if variable is not None:
         monkeypatch.setenv(*variable)
-    with pytest.raises(SystemExit, match=message):
+    with pytest.raises(SystemExit) as caught:
         main(["--listen", f"unix:{tmp_path}/s", *arguments])
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err

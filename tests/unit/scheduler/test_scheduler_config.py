@@ -26,8 +26,11 @@ def test_flags_become_settings_and_back() -> None:
         [*ADDRESSES, "--max-num-seqs", "0"],
         [*ADDRESSES, "--propose-deadline-ms", "nan"],
         [*ADDRESSES, "--explore-share", "1"],
+        [*ADDRESSES, "--drain-s=-1"],
+        [*ADDRESSES, "--log-level", "loud"],
     ],
 )
 def test_bad_settings_end_the_program(flags: list[str]) -> None:
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as caught:
         parse(SchedulerConfig, "", flags)
+    assert caught.value.code == 2

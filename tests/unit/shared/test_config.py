@@ -74,7 +74,7 @@ def test_a_flag_wins_over_the_environment() -> None:
     ],
 )
 def test_a_bad_variable_is_an_error_that_names_it(environ: dict[str, str], named: str) -> None:
-    with pytest.raises(SystemExit, match=named):
+    with pytest.raises(config.SettingError, match=named):
         parse(["--model", "m"], environ)
 
 
@@ -88,7 +88,7 @@ def test_a_bad_flag_is_an_error_that_names_it(
 
 
 def test_a_missing_required_setting_names_flag_and_variable() -> None:
-    with pytest.raises(SystemExit, match=r"--model \(or DSPARK_MODEL\) is required"):
+    with pytest.raises(config.SettingError, match=r"--model \(or DSPARK_MODEL\) is required"):
         parse([])
 
 
@@ -107,3 +107,16 @@ def test_to_arguments_makes_an_equal_config(settings: Settings) -> None:
 
 def test_parse_reads_the_command_line_given() -> None:
     assert config.parse(Settings, "a service", ["--model", "m", "--port", "9"]).port == 9
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [([], "--model"), (["--model", "m", "--port", "-1"], "port must not be negative")],
+)
+def test_a_service_with_a_bad_setting_ends_as_with_an_unknown_flag(
+    argv: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        config.parse(Settings, "a service", argv)
+    assert caught.value.code == 2
+    assert named in capsys.readouterr().err
