@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from dspark.candidates.circuit_breaker import CircuitBreaker
 from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.draft_round import DraftRound
 from dspark.candidates.sequence import LiveSequence
@@ -13,6 +12,7 @@ from dspark.candidates.sequence_table import SequenceTable
 from dspark.candidates.source_runner import SourceRunner
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest
 from dspark.candidates.vocabulary import Vocabulary
+from dspark.circuit_breaker import CircuitBreaker
 from dspark.proposal import (
     CandidatesInfo,
     CandidatesUpdate,

@@ -7,8 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from dspark.candidates.circuit_breaker import CircuitBreaker
 from dspark.candidates.sources.interface import CandidateSource
+from dspark.circuit_breaker import CircuitBreaker
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from dspark.circuit_breaker import CircuitBreaker
 from dspark.errors import DSparkError
 from dspark.proposal import CandidatesInfo, CandidatesUpdate, ProposeItem, ProposeOutcome
-from dspark.scheduler.breaker import CircuitBreaker
 from dspark.scheduler.candidate_graph import CandidateGraph, Delivery
 from dspark.scheduler.request import Request
 
@@ -63,7 +63,7 @@ class CandidatesLink:
 
     @property
     def is_usable(self) -> bool:
-        return self.info is not None and self._breaker.allows()
+        return self.info is not None and not self._breaker.seconds_to_trial
 
     def runs(self, sources: Iterable[str]) -> bool:
         """Whether these are sources that the worker named; if not, it is asked anew."""
@@ -131,7 +131,7 @@ class CandidatesLink:
         return not self._is_observing()
 
     def _close_breaker(self) -> None:
-        if not self._breaker.is_closed:
+        if self._breaker.is_open:
             log.info("candidates answer again")
             self.connect()
         self._breaker.succeeded()

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from dspark import rpc
-from dspark.scheduler.breaker import CircuitBreaker
+from dspark.circuit_breaker import CircuitBreaker
 from dspark.scheduler.candidates_client import CandidatesClient
 from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.config import SchedulerConfig
@@ -22,6 +22,7 @@ HEALTH_INTERVAL_S = 0.2
 # An idle scheduler would not notice that its verifier is gone, so it asks this often.
 IDLE_PROBE_S = 2.0
 STOP_GRACE_S = 1.0
+MAX_BREAKER_OPEN_S = 30.0
 
 
 class SchedulerServer:
@@ -66,7 +67,7 @@ class SchedulerServer:
     def _link_candidates(self, config: SchedulerConfig) -> CandidatesLink | None:
         if self._candidates_client is None:
             return None
-        breaker = CircuitBreaker(config.breaker_failures, config.breaker_open_s)
+        breaker = CircuitBreaker(config.breaker_failures, config.breaker_open_s, MAX_BREAKER_OPEN_S)
         return CandidatesLink(self._candidates_client, breaker, config.propose_deadline_ms / 1e3)
 
     async def _watch_health(self) -> None:

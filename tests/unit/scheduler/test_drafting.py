@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from dspark.circuit_breaker import CircuitBreaker
 from dspark.generation import RequestSpec
 from dspark.proposal import (
     CandidatesInfo,
@@ -18,7 +19,6 @@ from dspark.proposal import (
 )
 from dspark.sampling import SamplingParams, SpeculationParams
 from dspark.scheduler.batcher import Batch, ScheduledRows
-from dspark.scheduler.breaker import CircuitBreaker
 from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.cost_table import CostTable
 from dspark.scheduler.drafting import Drafting, DraftLimits, fitting, is_current
@@ -54,7 +54,7 @@ class Worker:
 
 
 def make_drafting(worker: Worker, policy: str = "fixed", **limits: int) -> Drafting:
-    link = CandidatesLink(worker, CircuitBreaker(3, 1.0), propose_deadline_s=5.0)
+    link = CandidatesLink(worker, CircuitBreaker(3, 1.0, 30.0), propose_deadline_s=5.0)
     link.info = CandidatesInfo(("a", "b"), 4)
     sizes = DraftLimits(100, 1000, 15, mute_after=2, mute_steps=10)
     settings = PolicySettings(num_draft_tokens=7)

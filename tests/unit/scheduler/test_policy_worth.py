@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from dspark.circuit_breaker import CircuitBreaker
 from dspark.generation import RequestSpec
 from dspark.proposal import (
     CandidatesInfo,
@@ -18,7 +19,6 @@ from dspark.proposal import (
 )
 from dspark.sampling import SamplingParams
 from dspark.scheduler.batcher import Batch, ScheduledRows
-from dspark.scheduler.breaker import CircuitBreaker
 from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.cost_table import CostTable
 from dspark.scheduler.drafting import Drafting, DraftLimits
@@ -78,7 +78,7 @@ class Source:
 
 
 async def tokens_per_ms(source: Source, costs: CostTable, num_requests: int, policy: str) -> float:
-    link = CandidatesLink(source, CircuitBreaker(3, 1.0), propose_deadline_s=10.0)
+    link = CandidatesLink(source, CircuitBreaker(3, 1.0, 30.0), propose_deadline_s=10.0)
     link.info = await source.info()
     limits = DraftLimits(10, 10**6, 15, mute_after=10**6, mute_steps=1)
     drafting = Drafting(POLICIES[policy](PolicySettings()), link, limits, costs)

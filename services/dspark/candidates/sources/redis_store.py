@@ -13,10 +13,10 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import InvalidResponse, RedisError
 
-from dspark.candidates.circuit_breaker import CircuitBreaker
 from dspark.candidates.sources.context_key import ContextKey
 from dspark.candidates.sources.counted import Counted, count_one, pack, unpack
 from dspark.candidates.sources.store import ContinuationStore, Lesson
+from dspark.circuit_breaker import CircuitBreaker
 
 log = logging.getLogger(__name__)
 
@@ -153,8 +153,7 @@ class RedisStore(ContinuationStore):
         self.counts["lookup"] += 1
         if self._lookups.is_open:
             return
-        self._lookups.failed()
-        if self._lookups.is_open:
+        if self._lookups.failed():
             log.warning("retrieval store does not answer in time (%r): going on without", error)
             self._lost.set()
 

@@ -1,8 +1,10 @@
+"""Closed, open, half-open."""
+
 from __future__ import annotations
 
 import pytest
 
-from dspark.candidates.circuit_breaker import CircuitBreaker
+from dspark.circuit_breaker import CircuitBreaker
 
 
 class Clock:
@@ -24,13 +26,11 @@ def breaker(clock: Clock) -> CircuitBreaker:
 
 
 def test_opens_only_after_so_many_failures_in_a_row(breaker: CircuitBreaker) -> None:
-    for _ in range(2):
-        breaker.failed()
-    breaker.succeeded()
-    for _ in range(2):
-        breaker.failed()
+    for _ in range(5):
+        assert not breaker.failed() and not breaker.failed()
+        breaker.succeeded()
     assert breaker.allows()
-    breaker.failed()
+    assert [breaker.failed() for _ in range(4)] == [False, False, True, False]
     assert breaker.is_open
     assert not breaker.allows()
 

@@ -57,10 +57,15 @@ class CircuitBreaker:
         """Refuse calls until a trial succeeds; one is allowed at once."""
         self._retry_at = self._clock()
 
-    def failed(self) -> None:
-        """Count a failure; open after too many in a row, or at once after a failed trial."""
+    def failed(self) -> bool:
+        """Count a failure; open after too many in a row, or at once after a failed trial.
+
+        True when it was closed and is open now.
+        """
         self._failures += 1
-        if self.is_open:
+        was_open = self.is_open
+        if was_open:
             self._pause_s = min(2 * self._pause_s, self._max_pause_s)
-        if self.is_open or self._failures >= self._max_failures:
+        if was_open or self._failures >= self._max_failures:
             self._retry_at = self._clock() + self._pause_s
+        return self.is_open and not was_open
