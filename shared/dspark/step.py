@@ -114,3 +114,8 @@ class VerifierInfo:
     dtype: str
     device: str
     verify_costs: tuple[tuple[int, float], ...]
+
+    @property
+    def pool_tokens(self) -> int:
+        """The number of tokens that the KV pool holds."""
+        return self.block_size * self.num_blocks

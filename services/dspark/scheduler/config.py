@@ -6,7 +6,9 @@ import logging
 from dataclasses import dataclass, field
 
 from dspark.scheduler.policy import POLICIES
+from dspark.scheduler.policy.interface import PolicySettings
 
+_POLICY = PolicySettings()
 _POSITIVE = (
     "num_draft_tokens",
     "max_draft_tokens",
@@ -38,7 +40,8 @@ class SchedulerConfig:
         metadata={"help": "speculation policy", "choices": tuple(POLICIES)},
     )
     num_draft_tokens: int = field(
-        default=7, metadata={"help": "nodes per request and step of the policy 'fixed'"}
+        default=_POLICY.num_draft_tokens,
+        metadata={"help": "nodes per request and step of the policy 'fixed'"},
     )
     max_draft_tokens: int = field(
         default=15, metadata={"help": "largest number of nodes per request and step"}
@@ -50,10 +53,12 @@ class SchedulerConfig:
         default=25.0, metadata={"help": "longest wait for candidates in a step"}
     )
     min_gain: float = field(
-        default=0.05, metadata={"help": "predicted gain below which 'threshold' buys nothing"}
+        default=_POLICY.min_gain,
+        metadata={"help": "predicted gain below which 'threshold' buys nothing"},
     )
     explore_share: float = field(
-        default=0.01, metadata={"help": "share of time spent on candidates that are priced out"}
+        default=_POLICY.explore_share,
+        metadata={"help": "share of time spent on candidates that are priced out"},
     )
     mute_after: int = field(
         default=8, metadata={"help": "rounds without an accepted node that mute a source"}

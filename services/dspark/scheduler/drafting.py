@@ -120,7 +120,7 @@ class Drafting:
         }
         if not asked:
             return {}
-        proposals = await self._propose(link, batch, list(asked.values()))
+        proposals = await self._propose(link, list(asked.values()))
         trees = self._checked(link, proposals, asked)
         scored = [
             ScoredTree(tree, self.calibration.survivals(tree), asked[request][1].explore)
@@ -186,7 +186,7 @@ class Drafting:
         return _Wish(request, view, max_depth, sources)
 
     async def _propose(
-        self, link: CandidatesLink, batch: Batch, asked: Sequence[tuple[_Wish, Budget]]
+        self, link: CandidatesLink, asked: Sequence[tuple[_Wish, Budget]]
     ) -> tuple[DraftProposal, ...]:
         items = [
             ProposeItem(
@@ -216,7 +216,7 @@ class Drafting:
         trees: dict[Request, TokenTree] = {}
         for proposal in proposals:
             request = by_id.get(proposal.request_id)
-            if request is None or not is_current(proposal, request):
+            if request is None or not request.is_at(proposal.epoch, proposal.base_len):
                 continue
             if not link.runs(proposal.tree.source_names):
                 continue
@@ -260,15 +260,6 @@ class Drafting:
             profiles = deque(self._profiles, maxlen=NUM_PROFILES)
             self._states[request] = _DraftState(mutes, profiles, self.step)
         return self._states[request]
-
-
-def is_current(proposal: DraftProposal, request: Request) -> bool:
-    """Whether the proposal grows from the request's last token in its present incarnation."""
-    return (
-        request.is_running
-        and proposal.epoch == request.epoch
-        and proposal.base_len == len(request.token_ids)
-    )
 
 
 def fitting(tree: TokenTree, vocab_size: int, max_nodes: int, max_depth: int) -> TokenTree:

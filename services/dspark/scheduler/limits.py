@@ -21,7 +21,7 @@ class Limits:
 
     @classmethod
     def of(cls, info: VerifierInfo, sources: tuple[str, ...] | None) -> Limits:
-        return cls(info.vocab_size, info.max_model_len, info.block_size * info.num_blocks, sources)
+        return cls(info.vocab_size, info.max_model_len, info.pool_tokens, sources)
 
     @property
     def max_len(self) -> int:

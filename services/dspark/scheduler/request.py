@@ -87,6 +87,10 @@ class Request:
     def is_finished(self) -> bool:
         return self.status is RequestStatus.FINISHED
 
+    def is_at(self, epoch: int, num_tokens: int) -> bool:
+        """Whether it runs in this incarnation at this length, so that what was made for them fits."""
+        return self.is_running and (self.epoch, len(self.token_ids)) == (epoch, num_tokens)
+
     def admit(self, epoch: int) -> None:
         """Start an incarnation on the verifier."""
         assert self.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED), self.status

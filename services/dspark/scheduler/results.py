@@ -52,7 +52,7 @@ class ResultApplier:
         self._totals.num_steps += 1
         for entry, request in zip(work, requests, strict=True):
             result = results.get((entry.request_id, entry.epoch))
-            if result is None or not _is_current(entry, request):
+            if result is None or not request.is_at(entry.epoch, entry.base_len):
                 continue
             self._note_cached(request, outcome)
             if result.status is WorkStatus.DONE:
@@ -120,11 +120,3 @@ class ResultApplier:
             self._live.preempt_last()
         elif running:
             self._setback(running[0])
-
-
-def _is_current(entry: SequenceWork, request: Request) -> bool:
-    return (
-        request.is_running
-        and request.epoch == entry.epoch
-        and len(request.token_ids) == entry.base_len
-    )

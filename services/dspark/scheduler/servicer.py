@@ -33,7 +33,7 @@ class SchedulerServicer(pb_grpc.SchedulerServiceServicer):
             model_digest=verifier.model_digest,
             vocab_size=verifier.vocab_size,
             max_model_len=verifier.max_model_len,
-            max_pool_tokens=verifier.block_size * verifier.num_blocks,
+            max_pool_tokens=verifier.pool_tokens,
             eos_token_ids=sorted(verifier.eos_token_ids),
             sources=info.sources,
             exactness=verifier.exactness,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import median, quantiles
 
 from dspark.sampling import StepBreakdown
@@ -22,7 +22,7 @@ class StepTiming:
     overhead_ms: float
 
 
-_PARTS = ("propose_ms", "verify_ms", "forward_ms", "overhead_ms")
+_PARTS = tuple(field.name for field in fields(StepTiming))
 
 
 def breakdown(timings: Iterable[StepTiming]) -> StepBreakdown:
@@ -30,7 +30,7 @@ def breakdown(timings: Iterable[StepTiming]) -> StepBreakdown:
     timings = list(timings)
     if not timings:
         return StepBreakdown()
-    return StepBreakdown(*(median(getattr(t, part) for t in timings) for part in _PARTS))
+    return StepBreakdown(**{p: median(getattr(t, p) for t in timings) for p in _PARTS})
 
 
 class TimingRing:

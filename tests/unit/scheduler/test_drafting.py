@@ -21,7 +21,7 @@ from dspark.sampling import SamplingParams, SpeculationParams
 from dspark.scheduler.batcher import Batch, ScheduledRows
 from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.cost_table import CostTable
-from dspark.scheduler.drafting import Drafting, DraftLimits, fitting, is_current
+from dspark.scheduler.drafting import Drafting, DraftLimits, fitting
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
 from dspark.scheduler.request import Request
@@ -203,15 +203,3 @@ def test_a_tree_is_cut_to_the_limits() -> None:
     assert fitting(tree, 10, max_nodes=4, max_depth=1).token_ids == (1, 4)
     assert fitting(tree, 10, max_nodes=2, max_depth=3).token_ids == (1, 2)
     assert fitting(tree, 4, max_nodes=4, max_depth=3) == TokenTree()
-
-
-def test_a_proposal_is_current_only_for_a_running_request() -> None:
-    request = Request(RequestSpec("r", (1,), SamplingParams()), 0)
-    proposal = DraftProposal("r", 1, 1, TREE)
-    assert not is_current(proposal, request)
-    request.admit(epoch=1)
-    assert is_current(proposal, request)
-    request.preempt()
-    assert not is_current(proposal, request)
-    request.admit(epoch=2)
-    assert not is_current(proposal, request)

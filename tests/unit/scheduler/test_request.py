@@ -71,3 +71,15 @@ def test_committed_tokens_of_an_earlier_scheduler_count_as_generated() -> None:
 )
 def test_only_natural_ends_are_worth_learning_from(reason: FinishReason, natural: bool) -> None:
     assert is_natural(reason) is natural
+
+
+def test_it_is_at_an_epoch_and_a_length_only_while_it_runs() -> None:
+    request = make((1,))
+    assert not request.is_at(1, 1)
+    request.admit(epoch=1)
+    assert request.is_at(1, 1)
+    assert not request.is_at(1, 2)
+    request.preempt()
+    assert not request.is_at(1, 1)
+    request.admit(epoch=2)
+    assert not request.is_at(1, 1)
