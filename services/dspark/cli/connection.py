@@ -10,6 +10,7 @@ from dspark.cli.address import grpc_target
 from dspark.cli.embedded import embedded_services
 from dspark.cli.failure import CliError
 from dspark.cli.progress import Progress
+from dspark.cli.server_in_use import check_flags, check_model
 from dspark.cli.services_config import ServicesConfig
 from dspark.client import AsyncClient, Client
 from dspark.client.async_client import DEFAULT_TARGET
@@ -25,18 +26,27 @@ def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
         f"{DEFAULT_TARGET} if it answers, else embedded services",
     )
     parser.add_argument("--embedded", action="store_true", help="start services for this command")
-    add_arguments(parser.add_argument_group("embedded services"), ServicesConfig)
+    group = parser.add_argument_group(
+        "embedded services",
+        "Of a server that runs already, only --model is asked for: it must serve that model.",
+    )
+    add_arguments(group, ServicesConfig)
 
 
 @asynccontextmanager
 async def serving_target(arguments: argparse.Namespace, progress: Progress) -> AsyncIterator[str]:
-    """The gRPC address of a server that is ready; raises CliError if the named one is not."""
+    """The gRPC address of a server that is ready.
+
+    Raises CliError if the named one is not, or if flags ask for what a running one does not do.
+    """
     if arguments.base_url and arguments.embedded:
         raise CliError("--base-url and --embedded exclude each other", exit_code=2)
     if not arguments.embedded:
         named = arguments.base_url is not None
         target = grpc_target(arguments.base_url) if named else DEFAULT_TARGET
-        if await _is_ready(target):
+        if named:
+            check_flags(arguments, target)
+        if await _is_ready(target, arguments):
             yield target
             return
         if named:
@@ -63,6 +73,10 @@ def connected(arguments: argparse.Namespace, progress: Progress) -> Iterator[Cli
         loop.release()
 
 
-async def _is_ready(target: str) -> bool:
+async def _is_ready(target: str, arguments: argparse.Namespace) -> bool:
     async with AsyncClient(target) as client:
-        return await client.is_ready()
+        if not await client.is_ready():
+            return False
+        check_flags(arguments, target)
+        await check_model(arguments, client)
+        return True

@@ -33,9 +33,9 @@ def prepare(model: str, progress: Progress) -> PreparedModel:
     if model in KNOWN_MODELS:
         return PreparedModel(model, _prepare_known(KNOWN_MODELS[model], progress))
     if model and path.is_dir():
-        return PreparedModel(path.resolve().name, complete_directory(path, progress))
+        return PreparedModel(served_name(model), complete_directory(path, progress))
     if path.is_file() and path.suffix == ".gguf":
-        return PreparedModel(path.stem, _prepare_file(path.resolve(), progress))
+        return PreparedModel(served_name(model), _prepare_file(path.resolve(), progress))
     if not path.exists() and is_hub_id(model):
         return PreparedModel(model, complete_directory(fetch_snapshot(model, progress), progress))
     raise CliError(
@@ -43,6 +43,16 @@ def prepare(model: str, progress: Progress) -> PreparedModel:
         "no .gguf file and no hub id of the form organisation/name",
         exit_code=2,
     )
+
+
+def served_name(model: str) -> str:
+    """The name under which clients reach what a person names as ``model``."""
+    path = Path(model).expanduser()
+    if model in KNOWN_MODELS or not model:
+        return model
+    if path.is_dir():
+        return path.resolve().name
+    return path.stem if path.is_file() and path.suffix == ".gguf" else model
 
 
 def known_entry(model: KnownModel) -> Path:
