@@ -169,3 +169,6 @@ class Unauthenticated(DSparkError):
 
 class InternalError(DSparkError):
     """A bug: the message says no more than that."""
+
+    def __init__(self, message: str = "internal error; see the server's log") -> None:
+        super().__init__(message)

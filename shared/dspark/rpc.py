@@ -161,7 +161,7 @@ def _as_dspark_error(error: Exception, method: str) -> errors.DSparkError:
     if isinstance(error, errors.DSparkError):
         return error
     log.error("%s failed", method, exc_info=error)
-    return errors.InternalError("internal error; see the server's log")
+    return errors.InternalError()
 
 
 def _guard_unary(behaviour: Any, method: str) -> Any:

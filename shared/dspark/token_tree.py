@@ -19,8 +19,6 @@ from functools import cached_property
 
 from dspark.errors import InvalidArgument
 
-MAX_SOURCES = 32
-
 
 @dataclass(frozen=True)
 class TokenTree:
@@ -72,8 +70,7 @@ class TokenTree:
 
     def sources_of(self, node: int) -> list[str]:
         """Names of the sources that proposed ``node``."""
-        mask = self.source_masks[node]
-        return [name for bit, name in enumerate(self.source_names) if mask >> bit & 1]
+        return names_in(self.source_masks[node], self.source_names)
 
     def subtree(self, nodes: Sequence[int]) -> TokenTree:
         """The tree of the given nodes alone, in their present order.
@@ -103,6 +100,11 @@ class TokenTree:
             raise InvalidArgument("tree.parents", "a parent must come before its child")
         if any(not 0 <= token_id < vocab_size for token_id in self.token_ids):
             raise InvalidArgument("tree.token_ids", f"a token id is outside 0 to {vocab_size - 1}")
+
+
+def names_in(source_mask: int, source_names: Sequence[str]) -> list[str]:
+    """The names whose bits are set."""
+    return [name for bit, name in enumerate(source_names) if source_mask >> bit & 1]
 
 
 def chain(token_ids: Sequence[int], source: str, score: float = 1.0) -> TokenTree:

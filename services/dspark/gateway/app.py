@@ -116,4 +116,4 @@ async def _on_client_gone(request: Request, error: Exception) -> Response:
 
 async def _on_bug(request: Request, error: Exception) -> Response:
     log.error("%s failed", request.url.path, exc_info=error)
-    return response_of(InternalError("internal error; see the server's log"))
+    return response_of(InternalError())

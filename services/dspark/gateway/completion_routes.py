@@ -120,7 +120,7 @@ async def _encode(
             yield event_of(error) + DONE
         except Exception:
             log.exception("a stream failed")
-            yield event_of(InternalError("internal error; see the server's log")) + DONE
+            yield event_of(InternalError()) + DONE
 
 
 def _event(event: Event, writer: ResponseWriter) -> bytes:

@@ -16,7 +16,8 @@ _CODES = {
     "UNAUTHENTICATED": "invalid_api_key",
 }
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
-_RETRY_AFTER_S = "1"
+# Whoever starts, stops or is lost does not say when to try again.
+_UNAVAILABLE_S = 1
 CLIENT_GONE_STATUS = 499
 
 
@@ -40,6 +41,8 @@ def event_of(error: DSparkError) -> bytes:
 
 
 def response_of(error: DSparkError) -> JSONResponse:
-    retry = error.http_status in (429, 503)
-    headers = {"Retry-After": _RETRY_AFTER_S} if retry else None
+    retry_after_s = error.retry_after_s
+    if retry_after_s is None and error.http_status == 503:
+        retry_after_s = _UNAVAILABLE_S
+    headers = None if retry_after_s is None else {"Retry-After": str(retry_after_s)}
     return JSONResponse(body_of(error), error.http_status, headers)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dspark.token_tree import TokenTree
+from dspark.token_tree import TokenTree, names_in
 
 # The node's own score counts as so many tries, fewer with each real one.
 PRIOR_WEIGHT = 3.0
@@ -105,6 +105,5 @@ class Calibration:
         """Who proposed a node, as a value that does not depend on the order of the names."""
         known = (names, mask)
         if known not in self._names:
-            chosen = (name for bit, name in enumerate(names) if mask >> bit & 1)
-            self._names[known] = tuple(sorted(chosen))
+            self._names[known] = tuple(sorted(names_in(mask, names)))
         return self._names[known]

@@ -88,7 +88,7 @@ class Request:
         return self.status is RequestStatus.FINISHED
 
     def is_at(self, epoch: int, num_tokens: int) -> bool:
-        """Whether it runs in this incarnation at this length, so that what was made for them fits."""
+        """Whether it runs in this incarnation at this length, so what was meant for both fits."""
         return self.is_running and (self.epoch, len(self.token_ids)) == (epoch, num_tokens)
 
     def admit(self, epoch: int) -> None:
