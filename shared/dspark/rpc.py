@@ -236,7 +236,9 @@ class Server:
         await self.grpc.stop(grace)
 
 
-async def is_ready(target_channel: aio.Channel, service_name: str, timeout: float = 1.0) -> bool:
+async def is_ready(
+    target_channel: aio.Channel, service_name: str, timeout: float | None = 1.0
+) -> bool:
     """Whether the health service behind the channel says SERVING for ``service_name``."""
     stub = health_pb2_grpc.HealthStub(target_channel)
     request = health_pb2.HealthCheckRequest(service=service_name)

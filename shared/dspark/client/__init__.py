@@ -1,6 +1,7 @@
 """The Python SDK: ``Client`` and ``AsyncClient`` over gRPC."""
 
 from dspark.client.async_client import AsyncClient, AsyncStream
+from dspark.client.closed import ClientClosed
 from dspark.client.options import GenerateOptions, Prompt
 from dspark.client.results import Chunk, Completion, Model, Started
 from dspark.client.sync_client import Client, Stream
@@ -11,6 +12,7 @@ __all__ = [
     "AsyncStream",
     "Chunk",
     "Client",
+    "ClientClosed",
     "Completion",
     "FinishReason",
     "GenerateOptions",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -14,6 +14,7 @@ from grpc import aio
 
 from dspark import rpc
 from dspark.client import wire
+from dspark.client.closed import ClientClosed
 from dspark.client.collector import Collector
 from dspark.client.options import GenerateOptions, Prompt
 from dspark.client.results import Chunk, Completion, Model, Started
@@ -34,6 +35,47 @@ def _translated(error: aio.AioRpcError) -> DSparkError:
     return translated
 
 
+class _Connection:
+    """The channel, made at the first call because it belongs to the loop that runs then."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._channel: aio.Channel | None = None
+        self.is_closed = False
+
+    def channel(self) -> aio.Channel:
+        """Raises ClientClosed."""
+        if self.is_closed:
+            raise ClientClosed
+        if self._channel is None:
+            self._channel = rpc.channel(self._target)
+        return self._channel
+
+    async def close(self) -> None:
+        self.is_closed = True
+        if self._channel is not None:
+            await self._channel.close(None)
+            self._channel = None
+
+    @contextlib.contextmanager
+    def translated(self) -> Iterator[None]:
+        """Around the wait for a call: what ended it is raised as a DSparkError."""
+        try:
+            yield
+        except aio.AioRpcError as error:
+            raise _translated(error) from error
+        except asyncio.CancelledError:
+            if self.is_closed and not _is_task_cancelled():
+                raise ClientClosed from None
+            raise
+
+
+def _is_task_cancelled() -> bool:
+    """Whether it is the current task that is cancelled, not the call that it waits for."""
+    task = asyncio.current_task()
+    return task is None or bool(task.cancelling())
+
+
 class AsyncStream(AsyncIterator[Chunk]):
     """The chunks of one completion; leaving it (``async with``, ``aclose``) cancels the request.
 
@@ -41,8 +83,11 @@ class AsyncStream(AsyncIterator[Chunk]):
     itself.
     """
 
-    def __init__(self, call: aio.UnaryStreamCall[Any, pb.GenerateResponse]) -> None:
+    def __init__(
+        self, call: aio.UnaryStreamCall[Any, pb.GenerateResponse], connection: _Connection
+    ) -> None:
         self._call = call
+        self._connection = connection
         self._events = call.__aiter__()
         self._loop = asyncio.get_running_loop()
         self._collector = Collector(time.perf_counter())
@@ -78,17 +123,12 @@ class AsyncStream(AsyncIterator[Chunk]):
 
     async def _next_event(self) -> pb.GenerateResponse | None:
         try:
-            return await anext(self._events, None)
-        except aio.AioRpcError as error:
-            raise _translated(error) from error
+            with self._connection.translated():
+                return await anext(self._events, None)
         except asyncio.CancelledError:
-            if self._is_own_cancel():
+            if self._call.cancelled() and not _is_task_cancelled():
                 return None
             raise
-
-    def _is_own_cancel(self) -> bool:
-        task = asyncio.current_task()
-        return self._call.cancelled() and task is not None and not task.cancelling()
 
     def __del__(self) -> None:
         # A dropped iterator must cancel too; the call may only be touched on its own thread, and
@@ -123,18 +163,20 @@ class AsyncClient:
                 async for chunk in stream:
                     print(chunk.text, end="")
 
-    Failed calls raise a ``dspark.errors`` class. Concurrent calls share the connection.
+    Failed calls raise a ``dspark.errors`` class, calls after ``close`` ClientClosed. Concurrent
+    calls share the connection.
     """
 
     def __init__(self, target: str = DEFAULT_TARGET) -> None:
         self.target = checked_target(target)
-        self._open_channel: aio.Channel | None = None
+        self._connection = _Connection(self.target)
 
     def stream(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> AsyncStream:
         """Start a completion and iterate over its chunks."""
         request = wire.request_to_proto(prompt, options)
         timeout = checked_timeout(options.get("timeout"))
-        return AsyncStream(self._stub().Generate(request, timeout=timeout))
+        call = self._stub().Generate(request, timeout=timeout)
+        return AsyncStream(call, self._connection)
 
     async def generate(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Completion:
         """Run a completion to its end; cancelling the task cancels the request."""
@@ -146,21 +188,19 @@ class AsyncClient:
     async def models(self, timeout: float | None = None) -> tuple[Model, ...]:
         """The served models."""
         timeout = checked_timeout(timeout)
-        try:
+        with self._connection.translated():
             response = await self._stub().ListModels(pb.ListModelsRequest(), timeout=timeout)
-        except aio.AioRpcError as error:
-            raise _translated(error) from error
         return wire.models_from_proto(response)
 
-    async def is_ready(self, timeout: float = 1.0) -> bool:
+    async def is_ready(self, timeout: float | None = 1.0) -> bool:
         """Whether the gateway answers and serves requests now."""
-        return await rpc.is_ready(self._channel(), SERVICE, timeout)
+        timeout = checked_timeout(timeout)
+        with self._connection.translated():
+            return await rpc.is_ready(self._connection.channel(), SERVICE, timeout)
 
     async def close(self) -> None:
-        """Cancel what runs and close the connection."""
-        if self._open_channel is not None:
-            await self._open_channel.close(None)
-            self._open_channel = None
+        """Cancel what runs and close the connection, for good."""
+        await self._connection.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -173,11 +213,5 @@ class AsyncClient:
     ) -> None:
         await self.close()
 
-    def _channel(self) -> aio.Channel:
-        # A channel belongs to the loop that runs when it is made, so it is made at the first call.
-        if self._open_channel is None:
-            self._open_channel = rpc.channel(self.target)
-        return self._open_channel
-
     def _stub(self) -> Any:
-        return InferenceServiceStub(self._channel())
+        return InferenceServiceStub(self._connection.channel())

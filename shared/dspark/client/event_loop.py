@@ -7,6 +7,8 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from dspark.client.closed import ClientClosed
+
 Result = TypeVar("Result")
 _CLEANUP_SECONDS = 30.0
 
@@ -35,7 +37,7 @@ class BackgroundLoop:
             return loop
 
     def release(self) -> None:
-        """The last user's release ends the thread."""
+        """The last user's release ends the thread; each ``run`` counts as a user."""
         with self._lock:
             self._num_users -= 1
             if self._num_users:
@@ -45,7 +47,21 @@ class BackgroundLoop:
         self._thread.join()
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Wait for the coroutine; an interrupted wait (Ctrl-C) cancels it and awaits its end."""
+        """Wait for the coroutine; an interrupted wait (Ctrl-C) cancels it and awaits its end.
+
+        Raises ClientClosed if the last user has released the loop.
+        """
+        with self._lock:
+            if not self._num_users:
+                coroutine.close()
+                raise ClientClosed
+            self._num_users += 1
+        try:
+            return self._run(coroutine)
+        finally:
+            self.release()
+
+    def _run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         ended = threading.Event()
 
         async def tracked() -> Result:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self, Unpack
 
 from dspark.client.async_client import DEFAULT_TARGET, AsyncClient, AsyncStream
+from dspark.client.closed import ClientClosed
 from dspark.client.event_loop import BackgroundLoop
 from dspark.client.options import GenerateOptions, Prompt
 from dspark.client.results import Chunk, Completion, Model, Started
@@ -36,7 +38,8 @@ class Stream(Iterator[Chunk]):
 
     def close(self) -> None:
         """Cancel the request unless it has finished."""
-        self._loop.run(self._stream.aclose())
+        with contextlib.suppress(ClientClosed):
+            self._loop.run(self._stream.aclose())
 
     def __enter__(self) -> Self:
         return self
@@ -65,7 +68,7 @@ class Client:
             for chunk in client.stream([{"role": "user", "content": "Hi"}]):
                 print(chunk.text, end="")
 
-    Failed calls raise a ``dspark.errors`` class.
+    Failed calls raise a ``dspark.errors`` class, calls after ``close`` ClientClosed.
     """
 
     def __init__(self, target: str = DEFAULT_TARGET) -> None:
@@ -93,7 +96,7 @@ class Client:
         """The served models."""
         return self._loop.run(self._client.models(timeout))
 
-    def is_ready(self, timeout: float = 1.0) -> bool:
+    def is_ready(self, timeout: float | None = 1.0) -> bool:
         """Whether the gateway answers and serves requests now."""
         return self._loop.run(self._client.is_ready(timeout))
 

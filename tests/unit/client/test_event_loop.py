@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from dspark.client import ClientClosed
 from dspark.client.event_loop import BackgroundLoop
 
 
@@ -50,3 +52,29 @@ def test_an_interrupted_wait_cancels_and_awaits_the_clean_up(
             loop.run(work())
     assert cleaned == [True]
     loop.release()
+
+
+def test_after_the_last_release_nothing_runs() -> None:
+    loop = BackgroundLoop.acquire()
+    loop.release()
+    with pytest.raises(ClientClosed):
+        loop.run(thread_name())
+
+
+def test_what_runs_keeps_the_loop() -> None:
+    loop = BackgroundLoop.acquire()
+    running, go_on = threading.Event(), threading.Event()
+
+    async def work() -> str:
+        running.set()
+        await asyncio.to_thread(go_on.wait, 10)
+        return "done"
+
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(loop.run, work())
+        assert running.wait(10)
+        loop.release()
+        go_on.set()
+        assert result.result(10) == "done"
+    with pytest.raises(ClientClosed):
+        loop.run(thread_name())
