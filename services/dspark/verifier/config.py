@@ -68,6 +68,9 @@ class VerifierConfig:
             raise ValueError("--kv-tokens must hold at least one block")
         if self.max_model_len < 0 or self.threads < 0 or self.max_step_rows < 0:
             raise ValueError("--max-model-len, --threads and --max-step-rows must be 0 or more")
+        if self.max_model_len > (pool := self.num_blocks * self.block_size):
+            problem = f"is above the {pool} tokens of the KV pool (--kv-tokens)"
+            raise ValueError(f"--max-model-len {self.max_model_len} {problem}")
         if self.prefix_cache_blocks < -1:
             raise ValueError("--prefix-cache-blocks must be -1 or more")
         if min(self.lease_s, self.stall_s, self.drain_s) <= 0:

@@ -92,6 +92,7 @@ def test_one_port_for_both_is_refused_before_anything_starts(
         ("--max-num-seqs", "0"),
         ("--num-draft-tokens", "-1"),
         ("--max-model-len", "-1"),
+        ("--max-model-len", "65537"),
         ("--sources", "suffix,suffix"),
     ],
 )
@@ -104,6 +105,24 @@ def test_a_bad_setting_is_one_line_with_its_flag(
     assert flag in error
     assert error.count("\n") == 1
     assert "gpt-9" not in error
+
+
+@pytest.mark.parametrize("config", ["{}", '{"text_config": {}}'])
+@pytest.mark.parametrize(
+    "command",
+    [["serve", "--http-port=0", "--grpc-port=0"], ["generate", "hi", "--embedded"]],
+)
+def test_a_length_that_the_model_has_no_positions_for_is_one_line_before_anything_starts(
+    command: list[str], config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("model.safetensors", "tokenizer.json"):
+        (tmp_path / name).touch()
+    (tmp_path / "config.json").write_text(config.replace("{}", '{"max_position_embeddings": 512}'))
+    assert run([*command, "--model", str(tmp_path), "--max-model-len", "513"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "--max-model-len 513" in error
+    assert "512" in error
 
 
 @pytest.mark.parametrize("content", [b"", b"noise", b"GGUF and noise"])

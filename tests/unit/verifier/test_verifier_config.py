@@ -30,6 +30,7 @@ def test_the_pool_is_whole_blocks_and_a_quarter_of_it_is_kept() -> None:
         ("--block-size", "0"),
         ("--kv-tokens", "15"),
         ("--max-model-len", "-1"),
+        ("--max-model-len", "65537"),
         ("--prefix-cache-blocks", "-2"),
         ("--lease-s", "0"),
         ("--stall-s", "-1"),

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from dspark.cli.models.model_config import check_max_model_len
 from dspark.cli.models.prepare import PreparedModel
 from dspark.cli.progress import Part, Progress
 from dspark.cli.services_config import ServicesConfig
@@ -25,7 +26,11 @@ async def running_services(
     sockets: Path,
     progress: Progress,
 ) -> AsyncIterator[Supervisor]:
-    """Services that are ready and warm; they have ended when the block is left."""
+    """Services that are ready and warm; they have ended when the block is left.
+
+    Raises CliError before any start if the model cannot be served as the config asks.
+    """
+    check_max_model_len(config.max_model_len, model)
     view = _StartView()
     supervisor = Supervisor(
         service_specs(config, model, addresses, sockets), log_dir(), view.update, progress.note

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dspark.cli.models.model_config import config_number
 from dspark.cli.models.prepare import PreparedModel
 from dspark.cli.services_config import ServicesConfig
 from dspark.config import to_arguments
@@ -74,7 +74,7 @@ def _candidates(config: ServicesConfig, model: PreparedModel, address: str) -> S
     settings = config.candidates(
         listen=address,
         model_id=model.name,
-        vocab_size=_vocab_size(model.directory),
+        vocab_size=config_number(model.directory, "vocab_size"),
         drain_s=_DRAIN_S,
     )
     # The URL may hold a password, which must not show in the list of processes.
@@ -103,9 +103,3 @@ def _spec(
         arguments=to_arguments(settings),
         environment=secret or {},
     )
-
-
-def _vocab_size(directory: Path) -> int | None:
-    config = json.loads((directory / "config.json").read_text())
-    size = config.get("vocab_size") or config.get("text_config", {}).get("vocab_size")
-    return size if isinstance(size, int) else None

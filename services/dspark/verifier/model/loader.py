@@ -16,7 +16,7 @@ from dspark.verifier.model.checkpoint import Checkpoint, load_checkpoint
 from dspark.verifier.model.cost_table import measure_costs
 from dspark.verifier.model.digest import model_digest
 from dspark.verifier.model.kernels import choose_device, native_team
-from dspark.verifier.model.refusals import check_supported, refusing
+from dspark.verifier.model.refusals import check_length, check_supported, refusing
 from dspark.verifier.model.self_test import RowInvarianceTest
 from dspark.verifier.model.target_model import Runner
 from dspark.verifier.native.cpu_count import usable_cpus
@@ -36,6 +36,7 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
     device = choose_device(config.device)
     checkpoint = load_checkpoint(config.model, config.dtype, progress)
     check_supported(checkpoint.model)
+    check_length(config.max_model_len, checkpoint.max_model_len)
     num_threads = _num_threads(config, checkpoint)
     progress("preparing kernels")
     team = native_team(config.kernels, device, num_threads)

@@ -61,3 +61,9 @@ def _check_layer_types(config: Any, kind: str) -> None:
     known = {"full_attention", "sliding_attention"}
     if unknown := set(getattr(config, "layer_types", None) or ()) - known:
         raise ModelRefused(f"{kind} has layers of type {', '.join(sorted(unknown))}")
+
+
+def check_length(asked: int, max_model_len: int) -> None:
+    """Raises ModelRefused for a length of sequences that the model has no positions for."""
+    if asked > max_model_len:
+        raise ModelRefused(f"--max-model-len {asked} is above the model's {max_model_len} tokens")

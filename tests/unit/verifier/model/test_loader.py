@@ -24,7 +24,8 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def load(directory: Path, **settings: Any) -> LoadedModel:
-    config = VerifierConfig(model=str(directory), kv_tokens=512, max_step_rows=4, **settings)
+    settings = {"kv_tokens": 512, "max_step_rows": 4} | settings
+    config = VerifierConfig(model=str(directory), **settings)
     return loader.load_model(config, lambda line: None)
 
 
@@ -70,6 +71,13 @@ def test_eos_ids_come_from_the_generation_config(tmp_path: Path) -> None:
 )
 def test_settings_that_do_not_work(directory: Path, settings: dict[str, str], problem: str) -> None:
     assert problem in refusal(directory, **settings)
+
+
+def test_a_length_that_the_model_has_no_positions_for(directory: Path) -> None:
+    problem = refusal(directory, kv_tokens=1024, max_model_len=513)
+    assert "--max-model-len 513" in problem
+    assert "512" in problem
+    assert load(directory, max_model_len=512).runner.max_model_len == 512
 
 
 def test_a_directory_without_weights(tmp_path: Path) -> None:
