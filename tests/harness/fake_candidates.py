@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from grpc import aio
 
-from dspark import rpc
 from dspark.errors import NotReady
 from dspark.proposal import (
     CandidatesUpdate,
@@ -23,20 +22,19 @@ from dspark.token_tree import TokenTree
 from dspark.v1 import candidates_service_pb2 as pb
 from dspark.v1 import candidates_service_pb2_grpc as pb_grpc
 from dspark.wire import proposal as wire
-
-SERVICE = "dspark.v1.CandidatesService"
-# Proposes a tree for the sequence of these tokens.
-Drafter = Callable[[list[int]], TokenTree]
+from harness.scripted_drafters import Drafter
+from harness.socket_server import FakeService
 
 
 @dataclass
-class FakeCandidates:
+class FakeCandidates(FakeService):
     """Start it, point a scheduler at ``target``, read what it saw.
 
     ``drafter`` is used for every request, or by request id if it is a dictionary. ``alter`` changes
     a proposal on its way out, so stale and foreign ones can be made.
     """
 
+    name: ClassVar[str] = "dspark.v1.CandidatesService"
     drafter: Drafter | dict[str, Drafter] = field(default_factory=dict)
     sources: tuple[str, ...] = ("scripted",)
     top_k: int = 0
@@ -48,28 +46,12 @@ class FakeCandidates:
     releases: list[SequenceEnd] = field(default_factory=list)
     successors: list[Successors] = field(default_factory=list)
     num_proposes: int = 0
-    num_unknown: int = 0
-    target: str = ""
 
     def __post_init__(self) -> None:
         self.sequences: dict[str, tuple[int, list[int]]] = {}
 
-    async def start(self, address: str = "127.0.0.1:0") -> FakeCandidates:
-        self._server = rpc.Server([SERVICE])
-        pb_grpc.add_CandidatesServiceServicer_to_server(_Servicer(self), self._server.grpc)
-        port = await self._server.start(address)
-        self.target = address if address.startswith("unix:") else f"127.0.0.1:{port}"
-        await self._server.set_ready(True)
-        return self
-
-    async def stop(self) -> None:
-        await self._server.stop(0)
-
-    async def __aenter__(self) -> FakeCandidates:
-        return await self.start()
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
+    def add_to(self, server: aio.Server) -> None:
+        pb_grpc.add_CandidatesServiceServicer_to_server(_Servicer(self), server)
 
     async def propose(
         self, update: CandidatesUpdate, items: Sequence[ProposeItem]
@@ -87,7 +69,6 @@ class FakeCandidates:
             tree = self._drafter_of(item.request_id)(token_ids)
             proposal = DraftProposal(item.request_id, item.epoch, item.base_len, tree)
             proposals.append(self.alter(proposal))
-        self.num_unknown += len(unknown)
         return ProposeOutcome(tuple(proposals), tuple(unknown), dict.fromkeys(self.sources, 1))
 
     def observe(self, update: CandidatesUpdate) -> list[str]:

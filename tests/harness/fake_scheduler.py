@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from grpc import aio
 
-from dspark import rpc
 from dspark.errors import DSparkError, UnknownRequest
 from dspark.v1 import sampling_pb2, scheduler_service_pb2_grpc
 from dspark.v1 import scheduler_service_pb2 as pb
+from harness.socket_server import FakeService
 
-SERVICE_NAME = "dspark.v1.SchedulerService"
 _Event = pb.SchedulerServiceGenerateResponse
 STOP = sampling_pb2.FINISH_REASON_STOP
 LENGTH = sampling_pb2.FINISH_REASON_LENGTH
@@ -46,12 +45,13 @@ def runs_of(text: str | bytes, size: int = 1) -> list[list[int]]:
 
 
 @dataclass
-class FakeScheduler:
+class FakeScheduler(FakeService):
     """Start it, point a gateway at ``target``, read what it saw.
 
     ``script`` is a script for all requests, or a function from the request to one.
     """
 
+    name: ClassVar[str] = "dspark.v1.SchedulerService"
     script: Script | Callable[[pb.SchedulerServiceGenerateRequest], Script] = field(
         default_factory=lambda: Script(runs_of("Hello, world."))
     )
@@ -67,26 +67,9 @@ class FakeScheduler:
     stop_error: DSparkError | None = None
     live: dict[str, asyncio.Event] = field(default_factory=dict)
     num_sent: int = 0
-    target: str = ""
 
-    async def start(self, address: str = "127.0.0.1:0") -> FakeScheduler:
-        self._server = rpc.Server([SERVICE_NAME])
-        scheduler_service_pb2_grpc.add_SchedulerServiceServicer_to_server(
-            _Servicer(self), self._server.grpc
-        )
-        port = await self._server.start(address)
-        self.target = address if address.startswith("unix:") else f"127.0.0.1:{port}"
-        await self._server.set_ready(True)
-        return self
-
-    async def stop(self) -> None:
-        await self._server.stop(0)
-
-    async def __aenter__(self) -> FakeScheduler:
-        return await self.start()
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
+    def add_to(self, server: aio.Server) -> None:
+        scheduler_service_pb2_grpc.add_SchedulerServiceServicer_to_server(_Servicer(self), server)
 
     async def wait_cancelled(self, timeout_s: float = 1.0, count: int = 1) -> bool:
         """Whether so many calls were cancelled within the time."""

@@ -7,11 +7,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from grpc import aio
 
-from dspark import rpc
 from dspark.errors import InternalError, InvalidArgument, NotReady, StaleStep
 from dspark.sampling import SamplingParams
 from dspark.step import (
@@ -27,8 +26,8 @@ from dspark.v1 import verifier_service_pb2 as pb
 from dspark.v1 import verifier_service_pb2_grpc as pb_grpc
 from dspark.wire.step import outcome_to_proto, plan_from_proto, verifier_info_to_proto
 from harness.hash_model import HashModel
+from harness.socket_server import FakeService
 
-SERVICE = "dspark.v1.VerifierService"
 LINEAR_COSTS = ((1, 10.0), (64, 10.5), (512, 80.0))
 
 
@@ -55,12 +54,13 @@ class _Sequence:
 
 
 @dataclass
-class FakeVerifier:
+class FakeVerifier(FakeService):
     """Start it, point a scheduler at ``target``, read ``plans``.
 
     ``forward_s`` gives the time of a pass by rows. A pass waits for ``hold``, if set.
     """
 
+    name: ClassVar[str] = "dspark.v1.VerifierService"
     model: HashModel = field(default_factory=HashModel)
     block_size: int = 4
     num_blocks: int = 256
@@ -73,29 +73,14 @@ class FakeVerifier:
     is_ready: bool = True
     plans: list[StepPlan] = field(default_factory=list)
     max_used_blocks: int = 0
-    target: str = ""
 
     def __post_init__(self) -> None:
         self.sequences: dict[str, _Sequence] = {}
         self._cache: set[tuple[str, tuple[int, ...]]] = set()
         self._steps: dict[str, tuple[int, asyncio.Task[StepOutcome]]] = {}
 
-    async def start(self, address: str = "127.0.0.1:0") -> FakeVerifier:
-        self._server = rpc.Server([SERVICE])
-        pb_grpc.add_VerifierServiceServicer_to_server(_Servicer(self), self._server.grpc)
-        port = await self._server.start(address)
-        self.target = address if address.startswith("unix:") else f"127.0.0.1:{port}"
-        await self._server.set_ready(True)
-        return self
-
-    async def stop(self) -> None:
-        await self._server.stop(0)
-
-    async def __aenter__(self) -> FakeVerifier:
-        return await self.start()
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
+    def add_to(self, server: aio.Server) -> None:
+        pb_grpc.add_VerifierServiceServicer_to_server(_Servicer(self), server)
 
     @property
     def info(self) -> VerifierInfo:

@@ -14,6 +14,7 @@ import grpc
 from grpc import aio
 
 from dspark import rpc
+from harness.socket_server import SocketServer
 
 
 class FaultKind(Enum):
@@ -40,7 +41,7 @@ class Fault:
 
 
 @dataclass
-class FaultProxy:
+class FaultProxy(SocketServer):
     """Forwards every method to ``upstream`` byte by byte; each call meets the next matching fault.
 
     ``always`` is a fault for every call that meets none of the scripted ones.
@@ -50,7 +51,6 @@ class FaultProxy:
     faults: deque[Fault] = field(default_factory=deque)
     always: Fault | None = None
     calls: list[tuple[str, FaultKind]] = field(default_factory=list)
-    target: str = ""
 
     def __post_init__(self) -> None:
         # Calls that arrive late, and how many of them did.
@@ -58,26 +58,19 @@ class FaultProxy:
         self._served: dict[str, asyncio.Event] = {}
         self.num_late = 0
 
-    async def start(self, address: str = "127.0.0.1:0") -> FaultProxy:
+    async def listen(self, address: str) -> int:
         self._channel = rpc.channel(self.upstream)
         self._server = aio.server(options=[("grpc.so_reuseport", 0)])
         self._server.add_generic_rpc_handlers((_Handler(self),))
         port = self._server.add_insecure_port(address)
-        self.target = address if address.startswith("unix:") else f"127.0.0.1:{port}"
         await self._server.start()
-        return self
+        return port
 
     async def stop(self) -> None:
         for task in self._late:
             task.cancel()
         await self._server.stop(0)
         await self._channel.close()
-
-    async def __aenter__(self) -> FaultProxy:
-        return await self.start()
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
 
     async def serve(
         self, method: str, requests: AsyncIterator[bytes], context: aio.ServicerContext[Any, Any]

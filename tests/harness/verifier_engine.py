@@ -21,11 +21,9 @@ from dspark.verifier.engine_settings import EngineSettings
 from dspark.verifier.forward_batch import IntArray
 from dspark.verifier.sampling.sampler import Sampler
 from harness.fake_model import FakeKvStore, FakeModel, FakeRunner
+from harness.scripted_drafters import Drafter
 
 GREEDY = SamplingParams(temperature=0.0, max_tokens=1000)
-
-# Proposes a tree for a sequence of these tokens.
-Drafter = Callable[[list[int]], TokenTree]
 
 
 def no_tree(token_ids: list[int]) -> TokenTree:

@@ -11,7 +11,7 @@ import pytest
 from dspark.errors import BackendUnavailable, InternalError, InvalidArgument
 from dspark.sampling import SamplingParams
 from dspark.step import StepOutcome, StepPlan
-from harness.fake_candidates import Drafter, FakeCandidates
+from harness.fake_candidates import FakeCandidates
 from harness.fake_verifier import FakeVerifier, StepFault
 from harness.fault_proxy import Fault, FaultKind, FaultProxy
 from harness.hash_model import HashModel
@@ -22,7 +22,7 @@ from harness.running_scheduler import (
     running_scheduler,
     until,
 )
-from harness.scripted_drafters import KnownText
+from harness.scripted_drafters import Drafter, KnownText
 
 MODEL = HashModel()
 NUM_REQUESTS = 4

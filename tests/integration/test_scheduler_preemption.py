@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from dspark.sampling import SamplingParams
-from harness.fake_candidates import Drafter, FakeCandidates
+from harness.fake_candidates import FakeCandidates
 from harness.fake_verifier import FakeVerifier
 from harness.hash_model import HashModel
 from harness.running_scheduler import Streamed, make_request, running_scheduler, until
-from harness.scripted_drafters import KnownText
+from harness.scripted_drafters import Drafter, KnownText
 
 MODEL = HashModel()
 NUM_REQUESTS = 6

@@ -11,11 +11,11 @@ import pytest
 from dspark.proposal import DraftProposal
 from dspark.sampling import SamplingParams, SpeculationParams
 from dspark.token_tree import chain
-from harness.fake_candidates import Drafter, FakeCandidates
+from harness.fake_candidates import FakeCandidates
 from harness.fake_verifier import FakeVerifier
 from harness.hash_model import HashModel
 from harness.running_scheduler import make_request, running_scheduler, until
-from harness.scripted_drafters import NAMES, SOURCE, KnownText
+from harness.scripted_drafters import NAMES, SOURCE, Drafter, KnownText
 
 MODEL = HashModel()
 WIDTH = 5
