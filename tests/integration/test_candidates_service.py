@@ -35,7 +35,8 @@ from dspark.v1 import candidates_service_pb2 as pb
 from dspark.v1 import candidates_service_pb2_grpc as pb_grpc
 from dspark.wire import proposal as wire
 from harness.fault_redis import black_hole
-from harness.scripted_sources import CrashingSource, ScriptedSource, SlowSource, oracle
+from harness.scripted_drafters import oracle
+from harness.scripted_sources import CrashingSource, ScriptedSource, SlowSource
 
 VOCAB_SIZE = 100
 # What is tested is what comes back, not when: a busy machine may take long.

@@ -20,7 +20,8 @@ from dspark.verifier.config import VerifierConfig
 from harness.known_outputs import KnownOutputs
 from harness.mixed_jobs import mixed_jobs, random_prompts
 from harness.running_scheduler import Streamed
-from harness.scripted_sources import SCRIPTS, CrashingSource, ScriptedSource, SlowSource
+from harness.scripted_drafters import SCRIPTS
+from harness.scripted_sources import CrashingSource, ScriptedSource, SlowSource
 from harness.tiny_models import ARCHITECTURES, save_tiny_model
 from harness.whole_stack import OFF, Job, WholeStack, whole_stack
 

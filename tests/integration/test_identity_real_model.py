@@ -16,7 +16,8 @@ from harness.known_outputs import KnownOutputs
 from harness.mixed_jobs import TEMPERATURES, sampling_mix
 from harness.real_model import default_model_dir
 from harness.running_scheduler import Streamed
-from harness.scripted_sources import SCRIPTS, ScriptedSource
+from harness.scripted_drafters import SCRIPTS
+from harness.scripted_sources import ScriptedSource
 from harness.whole_stack import OFF, Job, WholeStack, whole_stack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -22,15 +22,8 @@ from dspark.proposal import (
     Successors,
 )
 from dspark.token_tree import TokenTree
-from harness.scripted_sources import (
-    SCRIPTS,
-    CrashingSource,
-    ScriptedSource,
-    SlowSource,
-    adversary,
-    garbage,
-    oracle,
-)
+from harness.scripted_drafters import SCRIPTS, adversary, garbage, oracle
+from harness.scripted_sources import CrashingSource, ScriptedSource, SlowSource
 
 VOCAB_SIZE = 100
 CONFIG = CandidatesConfig(vocab_size=VOCAB_SIZE, propose_deadline_ms=50, max_source_failures=3)
