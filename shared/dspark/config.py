@@ -21,6 +21,11 @@ class SettingError(Exception):
     """A setting that is missing or cannot be; the message names its flag or variable."""
 
 
+def setting(default: Any, text: str, **metadata: Any) -> Any:
+    """A field with a default and a help text; ``choices`` limits its values."""
+    return dataclasses.field(default=default, metadata={"help": text, **metadata})
+
+
 def add_arguments(
     parser: argparse.ArgumentParser | argparse._ArgumentGroup, config_type: type[Any]
 ) -> None:

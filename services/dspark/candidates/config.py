@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-
-def _setting(default: Any, text: str) -> Any:
-    return field(default=default, metadata={"help": text})
+from dspark.config import setting
 
 
 @dataclass(frozen=True, slots=True)
 class CandidatesConfig:
     """Each field is a flag and an environment variable; see ``dspark.config``."""
 
-    listen: str = _setting("0.0.0.0:50071", "address: host:port or unix:/path")
-    sources: tuple[str, ...] = _setting(
+    listen: str = setting("0.0.0.0:50071", "address: host:port or unix:/path")
+    sources: tuple[str, ...] = setting(
         ("recycle", "suffix", "retrieval"), "comma-separated names of the sources to run"
     )
-    vocab_size: int | None = _setting(
+    vocab_size: int | None = setting(
         None, "token ids below this exist; unset: learned from the tokens that pass by"
     )
-    model_id: str = _setting("", "the target's name, which separates models in a shared store")
-    propose_deadline_ms: float = _setting(10.0, "a tree that takes longer is dropped")
-    max_tree_nodes: int = _setting(256, "upper limit of the nodes of one tree")
-    max_source_failures: int = _setting(5, "a source that fails so often in a row is muted")
-    min_mute_s: float = _setting(1.0, "first pause of a muted source; it doubles with each failure")
-    max_mute_s: float = _setting(60.0, "longest pause of a muted source")
-    lease_s: float = _setting(120.0, "a sequence that nobody used for so long is forgotten")
-    max_sequences: int = _setting(4096, "sequences kept at a time; the longest unused goes first")
-    redis_url: str | None = _setting(
+    model_id: str = setting("", "the target's name, which separates models in a shared store")
+    propose_deadline_ms: float = setting(10.0, "a tree that takes longer is dropped")
+    max_tree_nodes: int = setting(256, "upper limit of the nodes of one tree")
+    max_source_failures: int = setting(5, "a source that fails so often in a row is muted")
+    min_mute_s: float = setting(1.0, "first pause of a muted source; it doubles with each failure")
+    max_mute_s: float = setting(60.0, "longest pause of a muted source")
+    lease_s: float = setting(120.0, "a sequence that nobody used for so long is forgotten")
+    max_sequences: int = setting(4096, "sequences kept at a time; the longest unused goes first")
+    redis_url: str | None = setting(
         None, "redis://host:port/db or unix:///path of the retrieval store; unset: in memory"
     )
-    redis_deadline_ms: float = _setting(5.0, "a look-up that takes longer yields nothing")
-    retrieval_ttl_s: int = _setting(7 * 24 * 3600, "how long Redis keeps what was not seen again")
-    retrieval_max_entries: int = _setting(
+    redis_deadline_ms: float = setting(5.0, "a look-up that takes longer yields nothing")
+    retrieval_ttl_s: int = setting(7 * 24 * 3600, "how long Redis keeps what was not seen again")
+    retrieval_max_entries: int = setting(
         200_000, "contexts kept: in all in memory (some 250 bytes each), a tenant in Redis"
     )
-    drain_s: float = _setting(5.0, "after SIGTERM, running calls have so long to end")
+    drain_s: float = setting(5.0, "after SIGTERM, running calls have so long to end")
 
     def __post_init__(self) -> None:
         if not self.sources:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dspark.candidates.config import CandidatesConfig
 from dspark.cli.models.known import DEFAULT_MODEL
+from dspark.config import setting
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.policy import POLICIES
 from dspark.verifier.config import EXACTNESS, VerifierConfig
@@ -16,32 +17,28 @@ _CANDIDATES = ("sources",)
 _VERIFIER = ("kv_tokens", "block_size", "max_model_len", "exactness", "kernels", "dtype")
 
 
-def _setting(default: Any, text: str, **more: Any) -> Any:
-    return field(default=default, metadata={"help": text, **more})
-
-
 @dataclass(frozen=True, slots=True)
 class ServicesConfig:
     """Flags for any started services; None means the default of the service that reads it."""
 
-    model: str = _setting(
+    model: str = setting(
         DEFAULT_MODEL, "known name, directory, FILE.gguf or hub id (organisation/name)"
     )
-    redis_url: str | None = _setting(
+    redis_url: str | None = setting(
         None, "store of the retrieval source, such as redis://host:6379/0; unset: in memory"
     )
-    policy: str | None = _setting(None, "speculation policy", choices=tuple(POLICIES))
-    num_draft_tokens: int | None = _setting(None, "candidates a step under the policy 'fixed'")
-    sources: tuple[str, ...] = _setting((), "comma-separated candidate sources")
-    kv_tokens: int | None = _setting(None, "tokens that the KV pool holds (default 65536)")
-    block_size: int | None = _setting(None, "tokens in a KV block")
-    max_num_seqs: int | None = _setting(None, "largest number of running requests")
-    max_model_len: int | None = _setting(
+    policy: str | None = setting(None, "speculation policy", choices=tuple(POLICIES))
+    num_draft_tokens: int | None = setting(None, "candidates a step under the policy 'fixed'")
+    sources: tuple[str, ...] = setting((), "comma-separated candidate sources")
+    kv_tokens: int | None = setting(None, "tokens that the KV pool holds (default 65536)")
+    block_size: int | None = setting(None, "tokens in a KV block")
+    max_num_seqs: int | None = setting(None, "largest number of running requests")
+    max_model_len: int | None = setting(
         None, "largest number of tokens of a sequence; 0: the model's"
     )
-    exactness: str | None = _setting(None, "promise on equal tokens", choices=EXACTNESS)
-    kernels: str | None = _setting(None, "matmul kernels of the verifier")
-    dtype: str | None = _setting(None, "dtype of the weights, such as bfloat16 or float32")
+    exactness: str | None = setting(None, "promise on equal tokens", choices=EXACTNESS)
+    kernels: str | None = setting(None, "matmul kernels of the verifier")
+    dtype: str | None = setting(None, "dtype of the weights, such as bfloat16 or float32")
 
     def __post_init__(self) -> None:
         """Raises ValueError, with the flag, for what a service would refuse once it runs."""
@@ -79,9 +76,9 @@ def _with_flags(problem: str) -> str:
 class ServeConfig(ServicesConfig):
     """Flags of ``dspark serve``."""
 
-    host: str = _setting("127.0.0.1", "address to listen on")
-    http_port: int = _setting(8000, "port of the HTTP API; 0 picks a free one")
-    grpc_port: int = _setting(50051, "port of the gRPC API; 0 picks a free one")
+    host: str = setting("127.0.0.1", "address to listen on")
+    http_port: int = setting(8000, "port of the HTTP API; 0 picks a free one")
+    grpc_port: int = setting(50051, "port of the gRPC API; 0 picks a free one")
 
     def __post_init__(self) -> None:
         # Without arguments super() fails in a class that slots=True has made anew.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
+from dspark.config import setting
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
 
@@ -32,56 +33,32 @@ class SchedulerConfig:
 
     listen: str = field(metadata={"help": "address to serve on: host:port or unix:/path"})
     verifier: str = field(metadata={"help": "address of the verifier"})
-    candidates: str = field(
-        default="", metadata={"help": "address of the candidates service; empty means none"}
+    candidates: str = setting("", "address of the candidates service; empty means none")
+    policy: str = setting("threshold", "speculation policy", choices=tuple(POLICIES))
+    num_draft_tokens: int = setting(
+        _POLICY.num_draft_tokens, "nodes per request and step of the policy 'fixed'"
     )
-    policy: str = field(
-        default="threshold",
-        metadata={"help": "speculation policy", "choices": tuple(POLICIES)},
+    max_draft_tokens: int = setting(15, "largest number of nodes per request and step")
+    max_num_seqs: int = setting(64, "largest number of running requests")
+    max_num_batched_tokens: int = setting(512, "rows of one step")
+    max_waiting: int = setting(1024, "largest number of waiting requests")
+    propose_deadline_ms: float = setting(25.0, "longest wait for candidates in a step")
+    min_gain: float = setting(
+        _POLICY.min_gain, "predicted gain below which 'threshold' buys nothing"
     )
-    num_draft_tokens: int = field(
-        default=_POLICY.num_draft_tokens,
-        metadata={"help": "nodes per request and step of the policy 'fixed'"},
+    explore_share: float = setting(
+        _POLICY.explore_share, "share of time spent on candidates that are priced out"
     )
-    max_draft_tokens: int = field(
-        default=15, metadata={"help": "largest number of nodes per request and step"}
-    )
-    max_num_seqs: int = field(default=64, metadata={"help": "largest number of running requests"})
-    max_num_batched_tokens: int = field(default=512, metadata={"help": "rows of one step"})
-    max_waiting: int = field(default=1024, metadata={"help": "largest number of waiting requests"})
-    propose_deadline_ms: float = field(
-        default=25.0, metadata={"help": "longest wait for candidates in a step"}
-    )
-    min_gain: float = field(
-        default=_POLICY.min_gain,
-        metadata={"help": "predicted gain below which 'threshold' buys nothing"},
-    )
-    explore_share: float = field(
-        default=_POLICY.explore_share,
-        metadata={"help": "share of time spent on candidates that are priced out"},
-    )
-    mute_after: int = field(
-        default=8, metadata={"help": "rounds without an accepted node that mute a source"}
-    )
-    mute_steps: int = field(default=64, metadata={"help": "steps for which a source stays muted"})
-    breaker_failures: int = field(
-        default=5, metadata={"help": "failed calls in a row that open the candidates breaker"}
-    )
-    breaker_open_s: float = field(
-        default=1.0, metadata={"help": "first pause of an open candidates breaker"}
-    )
-    step_timeout_s: float = field(default=30.0, metadata={"help": "deadline of one Step call"})
-    verifier_timeout_s: float = field(
-        default=60.0, metadata={"help": "how long requests wait for a lost verifier"}
-    )
-    stall_s: float = field(
-        default=30.0, metadata={"help": "time without a finished step that counts as unhealthy"}
-    )
-    drain_s: float = field(
-        default=30.0, metadata={"help": "time for running requests to end after SIGTERM"}
-    )
-    metrics_port: int = field(default=0, metadata={"help": "port of /metrics; 0 means none"})
-    log_level: str = field(default="INFO", metadata={"help": "logging level"})
+    mute_after: int = setting(8, "rounds without an accepted node that mute a source")
+    mute_steps: int = setting(64, "steps for which a source stays muted")
+    breaker_failures: int = setting(5, "failed calls in a row that open the candidates breaker")
+    breaker_open_s: float = setting(1.0, "first pause of an open candidates breaker")
+    step_timeout_s: float = setting(30.0, "deadline of one Step call")
+    verifier_timeout_s: float = setting(60.0, "how long requests wait for a lost verifier")
+    stall_s: float = setting(30.0, "time without a finished step that counts as unhealthy")
+    drain_s: float = setting(30.0, "time for running requests to end after SIGTERM")
+    metrics_port: int = setting(0, "port of /metrics; 0 means none")
+    log_level: str = setting("INFO", "logging level")
 
     def __post_init__(self) -> None:
         for name in _POSITIVE:
