@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from dspark.errors import BackendUnavailable, DSparkError, NotReady
-from dspark.gateway.token_source import SCHEDULER, SchedulerInfo, TokenSource
+from dspark.errors import DSparkError, NotReady
+from dspark.gateway.token_source import SchedulerInfo, TokenSource
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +27,6 @@ class SchedulerMonitor:
     @property
     def is_ready(self) -> bool:
         return self.problem is None
-
-    @property
-    def is_reachable(self) -> bool:
-        """Whether the scheduler itself answered, be it with a problem further behind."""
-        problem = self.problem
-        is_lost = isinstance(problem, BackendUnavailable)
-        return not (is_lost and problem is not None and problem.metadata["service"] == SCHEDULER)
 
     @property
     def known_sources(self) -> frozenset[str]:

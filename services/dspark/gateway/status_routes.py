@@ -15,6 +15,8 @@ from dspark.gateway.metrics import CONTENT_TYPE
 from dspark.gateway.shortened import shortened
 from dspark.gateway.token_source import SchedulerStatus
 
+_OK = {"status": "ok"}
+
 
 class StatusRoutes:
     """What operators, routers and model lists ask; ``grpc_port`` is None on a unix socket."""
@@ -34,16 +36,16 @@ class StatusRoutes:
         return JSONResponse(self._model_card())
 
     async def health(self, request: Request) -> Response:
-        """Whether the scheduler answers at all."""
-        monitor = self._gateway.monitor
-        await monitor.refresh()
-        return _verdict(monitor.is_reachable, monitor.problem)
+        """Whether this process answers: to start it anew mends nothing behind it."""
+        return JSONResponse(_OK)
 
     async def ready(self, request: Request) -> Response:
-        """Whether requests are served: the scheduler is ready and nothing is shutting down."""
+        """Whether requests are served: nothing behind is lost and nothing is shutting down."""
         if self._gateway.lifecycle.is_draining:
             return _not_ready("draining")
-        return _verdict(self._gateway.monitor.is_ready, self._gateway.monitor.problem)
+        if (problem := self._gateway.monitor.problem) is not None:
+            return _not_ready(problem.message)
+        return JSONResponse(_OK)
 
     async def version(self, request: Request) -> Response:
         return JSONResponse({"version": version("dspark")})
@@ -71,12 +73,6 @@ class StatusRoutes:
                 "policy": info.policy,
             },
         }
-
-
-def _verdict(is_good: bool, problem: DSparkError | None) -> Response:
-    if is_good:
-        return JSONResponse({"status": "ok"})
-    return _not_ready(problem.message if problem else "unknown")
 
 
 def _not_ready(reason: str) -> Response:

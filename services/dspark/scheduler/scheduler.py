@@ -8,7 +8,7 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from dspark.errors import BackendUnavailable, Draining
+from dspark.errors import BackendUnavailable, Draining, DSparkError, NotReady
 from dspark.generation import RequestSpec
 from dspark.scheduler.batcher import Batcher
 from dspark.scheduler.candidates_link import CandidatesLink
@@ -153,14 +153,22 @@ class Scheduler:
         return self._progress.is_idle
 
     @property
+    def problem(self) -> DSparkError | None:
+        """Why no requests are served well now, if so: a verifier answers and steps go on ending."""
+        if self._is_draining:
+            return Draining("this scheduler is shutting down")
+        if not self._verifier.is_known:
+            return NotReady("no verifier has answered yet")
+        if not self._verifier.is_answering:
+            return BackendUnavailable("verifier", "does not answer")
+        if self._progress.is_stalled:
+            return BackendUnavailable("verifier", "does not finish a step")
+        return None
+
+    @property
     def is_healthy(self) -> bool:
-        """Ready for requests: a verifier answers and steps go on finishing."""
-        return (
-            not self._is_draining
-            and self._verifier.is_known
-            and self._verifier.is_answering
-            and not self._progress.is_stalled
-        )
+        """Ready for requests."""
+        return self.problem is None
 
     def _wake(self) -> None:
         if self._loop is not None:

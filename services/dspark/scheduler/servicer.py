@@ -26,6 +26,8 @@ class SchedulerServicer(pb_grpc.SchedulerServiceServicer):
     async def GetSchedulerInfo(
         self, request: pb.GetSchedulerInfoRequest, context: _Context
     ) -> pb.GetSchedulerInfoResponse:
+        if (problem := self._scheduler.problem) is not None:
+            raise problem
         info = self._scheduler.info
         verifier = info.verifier
         return pb.GetSchedulerInfoResponse(

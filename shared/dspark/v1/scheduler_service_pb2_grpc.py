@@ -62,8 +62,8 @@ class SchedulerServiceServicer:
     """
 
     def GetSchedulerInfo(self, request, context):
-        """GetSchedulerInfo describes the model behind the scheduler and its limits. It answers UNAVAILABLE until a verifier
-        is ready.
+        """GetSchedulerInfo describes the model behind the scheduler and its limits. It answers UNAVAILABLE, with
+        the reason, while requests are not served: until a verifier is ready, while it is lost or stalled, and while draining.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -13,19 +13,19 @@ from harness.scripted_source import INFO, ScriptedSource
 
 
 @pytest.mark.parametrize(
-    ("answer", "is_ready", "is_reachable"),
+    ("answer", "is_ready"),
     [
-        (INFO, True, True),
-        (NotReady("loading"), False, True),
-        (BackendUnavailable("verifier", "gone"), False, True),
-        (BackendUnavailable("scheduler", "gone"), False, False),
+        (INFO, True),
+        (NotReady("loading"), False),
+        (BackendUnavailable("verifier", "gone"), False),
+        (BackendUnavailable("scheduler", "gone"), False),
     ],
 )
-async def test_ready_and_reachable(answer: DSparkError, is_ready: bool, is_reachable: bool) -> None:
+async def test_ready_is_what_answers_with_its_info(answer: DSparkError, is_ready: bool) -> None:
     monitor = SchedulerMonitor(ScriptedSource(answer))
     assert not monitor.is_ready
     await monitor.refresh()
-    assert (monitor.is_ready, monitor.is_reachable) == (is_ready, is_reachable)
+    assert monitor.is_ready is is_ready
 
 
 async def test_the_last_info_serves_through_a_passing_failure() -> None:
