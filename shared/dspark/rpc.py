@@ -32,6 +32,13 @@ _OPTIONS = [
     # A second server on a taken port must fail, not share its calls.
     ("grpc.so_reuseport", 0),
 ]
+# A server that is back is found soon; gRPC's own pauses grow to two minutes.
+_CLIENT_OPTIONS = [
+    *_OPTIONS,
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.initial_reconnect_backoff_ms", 250),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+]
 _BY_REASON = {
     cls.reason: cls
     for cls in vars(errors).values()
@@ -41,7 +48,7 @@ _BY_REASON = {
 
 def channel(target: str) -> aio.Channel:
     """An insecure channel to ``host:port``, ``dns:///host:port`` or ``unix:/path``."""
-    return aio.insecure_channel(target, options=[*_OPTIONS, ("grpc.enable_http_proxy", 0)])
+    return aio.insecure_channel(target, options=_CLIENT_OPTIONS)
 
 
 def to_status(error: errors.DSparkError) -> status_pb2.Status:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dspark.errors import BackendUnavailable, NotReady, QueueFull
+from dspark.gateway import resumption
 from harness.byte_tokenizer import EOS, byte_tokenizer
 from harness.fake_scheduler import ERROR, FakeScheduler, Script, runs_of
 from harness.gateway_stack import MODEL, GatewayStack, gateway_stack, sse_events
@@ -364,19 +365,25 @@ async def test_the_documentation_describes_the_bodies(stack: GatewayStack) -> No
     assert "$ref" not in json.dumps(body)
 
 
-async def test_health_follows_the_scheduler(tmp_path: Path) -> None:
+async def test_readiness_follows_the_scheduler_and_health_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resumption, "FIRST_PATIENCE_S", 0.0)
     async with gateway_stack(tmp_path) as stack:
         for path in ("/health", "/ready"):
             assert (await stack.client.get(path)).json() == {"status": "ok"}
         assert (await stack.client.get("/version")).json()["version"]
         stack.scheduler.info_error = NotReady("the verifier is loading")
+        await stack.server.gateway.monitor.refresh()
         assert (await stack.client.get("/health")).status_code == 200
         ready = await stack.client.get("/ready")
         assert (ready.status_code, ready.json()["reason"]) == (503, "the verifier is loading")
         await stack.scheduler.stop()
-        health = await stack.client.get("/health")
-        assert health.status_code == 503
-        assert "scheduler" in health.json()["reason"]
+        assert (await stack.client.get("/health")).status_code == 200
+        await stack.server.gateway.monitor.refresh()
+        ready = await stack.client.get("/ready")
+        assert ready.status_code == 503
+        assert "scheduler" in ready.json()["reason"]
         assert _error(await stack.complete(), 503)["code"] == "backend_unavailable"
         assert (await stack.client.get("/metrics")).status_code == 200
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Set
 from contextlib import aclosing
 from dataclasses import replace
 
-from dspark.errors import BackendUnavailable, DSparkError, DuplicateRequest, NotReady
+from dspark.errors import BackendUnavailable, Draining, DSparkError, DuplicateRequest, NotReady
 from dspark.gateway.token_source import (
     SCHEDULER,
     GenerationRequest,
@@ -18,21 +18,24 @@ from dspark.generation import StreamEvent, TokenChunk, TokensComplete
 from dspark.sampling import FinishReason, SpeculationStats, StepBreakdown, Usage
 
 PATIENCE_S = 60.0
+FIRST_PATIENCE_S = 15.0
 _PAUSE_S = 0.25
 
 
 async def resumed_stream(
     source: TokenSource, request: GenerationRequest, ends: Set[int], timeout_s: float | None
 ) -> AsyncGenerator[StreamEvent, None]:
-    """Like ``source.generate``; once tokens have come, a lost scheduler is only a pause.
+    """Like ``source.generate``, but a lost scheduler is only a pause.
 
-    The request is sent again with its committed tokens, for up to PATIENCE_S seconds after a loss.
+    The request is sent again with its committed tokens, for up to PATIENCE_S seconds after a loss,
+    or FIRST_PATIENCE_S before the first token: that client may still turn to another server.
     Tokens are a function of prompt, parameters and seed, so the next scheduler goes on with the
     very tokens that the lost one would have given. ``ends`` has the token ids that end the request.
     """
     start = time.monotonic()
     committed: list[int] = []
-    give_up_at: float | None = None
+    loss: DSparkError | None = None
+    give_up_at = 0.0
     while True:
         rest = replace(request, committed_token_ids=tuple(committed))
         remaining_s = None if timeout_s is None else timeout_s - (time.monotonic() - start)
@@ -41,24 +44,34 @@ async def resumed_stream(
                 async for event in stream:
                     if isinstance(event, TokenChunk):
                         committed += event.token_ids
-                        give_up_at = None
+                        loss = None
                     yield event
                 return
         except DSparkError as error:
-            give_up_at = give_up_at or time.monotonic() + PATIENCE_S
-            if not committed or not _is_loss(error) or time.monotonic() > give_up_at:
+            if not _is_loss(error, is_known=bool(committed) or loss is not None):
                 raise
-        if (end := _end_of(request, committed, ends)) is not None:
+            if loss is None:
+                loss = error
+                give_up_at = time.monotonic() + (PATIENCE_S if committed else FIRST_PATIENCE_S)
+            if time.monotonic() > give_up_at:
+                raise loss from error
+        if committed and (end := _end_of(request, committed, ends)) is not None:
             yield end
             return
         await asyncio.sleep(_PAUSE_S)
 
 
-def _is_loss(error: DSparkError) -> bool:
-    """Whether another try may find a scheduler that goes on; a duplicate is the lost call's own."""
+def _is_loss(error: DSparkError, is_known: bool) -> bool:
+    """Whether another try may find a scheduler that goes on.
+
+    One to which the request ``is_known`` from an earlier try may be starting, or still hold that
+    try; to a first try both are an answer.
+    """
     if isinstance(error, BackendUnavailable):
         return error.metadata.get("service") == SCHEDULER
-    return isinstance(error, NotReady | DuplicateRequest)
+    return isinstance(error, Draining) or (
+        is_known and isinstance(error, NotReady | DuplicateRequest)
+    )
 
 
 def _end_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from dspark.errors import (
     DSparkError,
     DuplicateRequest,
     InternalError,
+    NotReady,
     QueueFull,
 )
 from dspark.gateway import resumption
@@ -70,6 +72,9 @@ async def collect(
         [(1, LOST)],
         [(3, LOST), (0, LOST), (0, Draining("starting")), (2, LOST)],
         [(2, LOST), (0, DuplicateRequest("r"))],
+        [(0, LOST)],
+        [(0, LOST), (0, DuplicateRequest("r")), (0, LOST), (0, NotReady("starting"))],
+        [(0, Draining("stopping")), (0, LOST), (2, LOST)],
     ],
 )
 async def test_no_token_is_lost_or_repeated(losses: list[tuple[int, DSparkError]]) -> None:
@@ -80,9 +85,12 @@ async def test_no_token_is_lost_or_repeated(losses: list[tuple[int, DSparkError]
     assert len(source.requests) == len(losses) + 1
 
 
-async def test_before_the_first_token_a_loss_is_the_caller_s() -> None:
-    with pytest.raises(BackendUnavailable):
-        await collect(FlakySource([(0, LOST)]))
+@pytest.mark.parametrize("error", [NotReady("starting"), DuplicateRequest("r")])
+async def test_to_a_first_try_what_a_scheduler_answers_is_no_loss(error: DSparkError) -> None:
+    source = FlakySource([(0, error)])
+    with pytest.raises(type(error)):
+        await collect(source)
+    assert len(source.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -95,10 +103,28 @@ async def test_what_a_scheduler_says_itself_is_no_loss(error: DSparkError) -> No
     assert len(source.requests) == 1
 
 
-async def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resumption, "PATIENCE_S", -1.0)
+@pytest.mark.parametrize(("num_tokens", "bound"), [(0, "FIRST_PATIENCE_S"), (2, "PATIENCE_S")])
+async def test_patience_ends_with_the_loss(
+    monkeypatch: pytest.MonkeyPatch, num_tokens: int, bound: str
+) -> None:
+    monkeypatch.setattr(resumption, bound, 0.02)
+    source = FlakySource([(num_tokens, LOST), *[(0, DuplicateRequest("r"))] * 100_000])
     with pytest.raises(BackendUnavailable):
-        await collect(FlakySource([(2, LOST)]))
+        await collect(source)
+    assert len(source.requests) > 1
+
+
+async def test_a_wait_for_the_first_token_can_be_cancelled() -> None:
+    source = FlakySource([(0, LOST)] * 1_000_000)
+    waiting = asyncio.create_task(collect(source))
+    while len(source.requests) < 3:
+        await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    num_requests = len(source.requests)
+    await asyncio.sleep(0.01)
+    assert len(source.requests) == num_requests
 
 
 async def test_a_lost_end_is_made_up_and_no_token_more() -> None:
