@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from dspark.errors import DSparkError, InvalidArgument
 from dspark.gateway.body_encoding import check_encoding
 from dspark.gateway.disconnect import ClientGone
+from dspark.gateway.field_path import field_path, readable
 from dspark.gateway.shortened import shortened
 from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
 
@@ -33,12 +34,13 @@ async def read_object(request: Request, max_bytes: int) -> dict[str, Any]:
     body = await _read(request, max_bytes)
     if not body:
         raise InvalidArgument(FIELD, "is empty; a JSON object is needed")
+    ambiguous = _Ambiguous()
     try:
         value = json.loads(
             body.decode("utf-8"),
             parse_constant=_no_constant,
             parse_float=_finite,
-            object_pairs_hook=_distinct,
+            object_pairs_hook=ambiguous.read,
         )
     except UnicodeDecodeError:
         raise InvalidArgument(FIELD, "is not valid UTF-8") from None
@@ -48,6 +50,7 @@ async def read_object(request: Request, max_bytes: int) -> dict[str, Any]:
         raise InvalidArgument(FIELD, f"is not valid JSON: {error}") from None
     except ValueError:  # the one thing left that int() refuses
         raise InvalidArgument(FIELD, "has an integer of too many digits") from None
+    ambiguous.check(value)
     if not isinstance(value, dict):
         raise InvalidArgument(FIELD, "must be a JSON object")
     return value
@@ -86,19 +89,33 @@ def _finite(text: str) -> float:
     return value
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object; of a key that is there twice, nobody can say which value is meant."""
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        counts = Counter(key for key, _ in pairs)
-        key = next(key for key in counts if counts[key] > 1)
-        raise InvalidArgument(shortened(_readable(key)), "is given more than once")
-    for key in value:
-        if not is_text(key):
-            raise InvalidArgument(FIELD, f"the key {shortened(_readable(key))} {LONE_SURROGATE}")
-    return value
+class _Ambiguous:
+    """Objects with a key that is there twice: nobody can say which value is meant."""
 
+    def __init__(self) -> None:
+        # By identity: the object, so that the identity stays its own, and the key.
+        self._found: dict[int, tuple[dict[str, Any], str]] = {}
 
-def _readable(key: str) -> str:
-    """The key, as JSON escapes it if it is no text."""
-    return key if is_text(key) else json.dumps(key)
+    def read(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """The object; raises InvalidArgument for a key that is no text."""
+        value = dict(pairs)
+        for key in value:
+            if not is_text(key):
+                problem = f"the key {shortened(readable(key))} {LONE_SURROGATE}"
+                raise InvalidArgument(FIELD, problem)
+        if len(value) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            self._found[id(value)] = value, next(key for key in counts if counts[key] > 1)
+        return value
+
+    def check(self, root: Any) -> None:
+        """Raises InvalidArgument with the path of the first repeated key inside ``root``."""
+        places: list[tuple[tuple[int | str, ...], Any]] = [((), root)] if self._found else []
+        while places:
+            path, value = places.pop()
+            if id(value) in self._found:
+                _, key = self._found[id(value)]
+                raise InvalidArgument(field_path((*path, key)), "is given more than once")
+            children = value.items() if isinstance(value, dict) else enumerate(value)
+            inner = [((*path, at), v) for at, v in children if isinstance(v, (dict, list))]
+            places += reversed(inner)

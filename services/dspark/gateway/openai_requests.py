@@ -17,6 +17,7 @@ from dspark.gateway.client_request import (
     TextPrompt,
     TokenPrompt,
 )
+from dspark.gateway.field_path import field_path
 from dspark.gateway.openai_types import (
     ChatBody,
     CommonFields,
@@ -149,7 +150,7 @@ def _validate(body_type: type[Body], fields: dict[str, Any]) -> Body:
         # A union reports one error per member; the deepest is about what the client meant.
         problem = max(error.errors(include_url=False), key=lambda e: len(_names(e["loc"])))
         message = _PROBLEMS.get(problem["type"], problem["msg"])
-        raise InvalidArgument(_path(_names(problem["loc"])), message) from None
+        raise InvalidArgument(field_path(_names(problem["loc"])), message) from None
 
 
 def _names(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
@@ -159,14 +160,3 @@ def _names(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
         for before, part in zip(("", *location), location, strict=False)
         if not (before == "content" and isinstance(part, str))
     )
-
-
-def _path(location: tuple[int | str, ...]) -> str:
-    path = ""
-    for part in location:
-        if isinstance(part, int):
-            path += f"[{part}]"
-        else:
-            name = shortened(part)
-            path += f".{name}" if path else name
-    return path

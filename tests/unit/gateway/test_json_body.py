@@ -36,9 +36,16 @@ async def _refusal(body: bytes, **headers: str) -> DSparkError:
     [
         (b'{"seed": 1, "prompt": "x", "seed": 2}', "seed"),
         (b'{"seed": 1, "\\u0073eed": 1}', "seed"),
-        (b'{"speculation": {"enabled": true, "enabled": false}}', "enabled"),
-        (b'{"messages": [{"role": "user", "role": "user"}]}', "role"),
-        (b'{"\\ud800": 1, "\\ud800": 2}', '"\\ud800"'),
+        (b'{"speculation": {"enabled": true, "enabled": false}}', "speculation.enabled"),
+        (b'{"messages": [{"role": "user", "role": "user"}]}', "messages[0].role"),
+        (
+            b'{"messages": [{}, {"content": [7, {"text": "a", "text": "b"}]}]}',
+            "messages[1].content[1].text",
+        ),
+        (b'{"a": {"x": 1, "x": 2}, "a": 3}', "a"),
+        (b'{"a": [{"x": 1, "x": 1}], "b": {"y": 1, "y": 1}}', "a[0].x"),
+        (b'[{"x": 1, "x": 1}]', "[0].x"),
+        (b'{"a":' * 200 + b'{"b": 1, "b": 1}' + b"}" * 200, f"{'a.' * 200}"[:MAX_CHARS] + "…"),
         (f'{{"{LONG}": 1, "{LONG}": 2}}'.encode(), f"{LONG[:MAX_CHARS]}…"),
     ],
 )
@@ -49,7 +56,14 @@ async def test_a_key_given_twice_is_named(body: bytes, key: str) -> None:
     assert error.field == key
 
 
-@pytest.mark.parametrize("body", [b'{"\\ud800": 1}', b'{"user": {"\\ud800x": 1}}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"\\ud800": 1}',
+        b'{"user": {"\\ud800x": 1}}',
+        b'{"\\ud800": 1, "\\ud800": 2}',
+    ],
+)
 async def test_a_key_that_is_no_text_is_shown_escaped(body: bytes) -> None:
     error = await _refusal(body)
     assert error.metadata["field"] == "body"
