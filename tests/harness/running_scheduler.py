@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +23,7 @@ from dspark.v1 import scheduler_service_pb2 as pb
 from dspark.v1 import scheduler_service_pb2_grpc as pb_grpc
 from dspark.wire.generation import event_from_proto
 from dspark.wire.sampling import sampling_to_proto, speculation_to_proto
+from harness.waiting import until
 
 SERVICE = "dspark.v1.SchedulerService"
 
@@ -99,13 +99,6 @@ def _collect(streamed: Streamed, event: StreamEvent) -> None:
     streamed.usage = event.usage
     streamed.speculation = event.speculation
     streamed.steps = event.steps
-
-
-async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-    """Wait until the condition holds; raises TimeoutError."""
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from dspark.candidates.sources.redis_store import RedisStore
 from dspark.candidates.sources.retrieval import CONTEXT_LENGTHS, RetrievalSource
 from dspark.token_tree import TokenTree
 from harness.fault_redis import RedisServer, SlowProxy, babbler, black_hole
+from harness.waiting import until
 
 pytestmark = pytest.mark.skipif(
     shutil.which("redis-server") is None, reason="redis-server is not installed"
@@ -62,14 +63,7 @@ async def retrieval(
 
 
 async def connected(store: RedisStore) -> None:
-    await until(lambda: not store.is_degraded)
-
-
-async def until(condition: object) -> None:
-    give_up_at = time.monotonic() + PATIENCE_S
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < give_up_at
-        await asyncio.sleep(0.01)
+    await until(lambda: not store.is_degraded, PATIENCE_S)
 
 
 async def teach(source: RetrievalSource, *token_ids: int, salt: str = "") -> None:
@@ -181,7 +175,7 @@ async def test_a_quick_restart_costs_at_most_a_look_up(server: RedisServer) -> N
         server.start()
         await propose(source, 3, 4)
         await teach(source, *TEXT)
-        await until(lambda: not store.is_degraded)
+        await until(lambda: not store.is_degraded, PATIENCE_S)
         await teach(source, *TEXT)
         assert len(await propose(source, 3, 4)) > 0
 

@@ -32,12 +32,6 @@ SERVICE = "dspark.v1.InferenceService"
 
 
 @pytest.fixture
-async def stack(tmp_path: Path) -> AsyncIterator[GatewayStack]:
-    async with gateway_stack(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
 async def channel(stack: GatewayStack) -> AsyncIterator[aio.Channel]:
     async with rpc.channel(stack.grpc_target) as opened:
         yield opened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,6 @@ FIRST_TOKEN = Script(runs_of("a"), hang=True)
 MID_STREAM = Script(runs_of("abc"), repeat=True, delay_s=0.02)
 ABORTED = 'vllm:request_success_total{engine="0",finished_reason="abort"'
 HangUp = Callable[[GatewayStack, int], Coroutine[Any, Any, None]]
-
-
-@pytest.fixture
-async def stack(tmp_path: Path) -> AsyncIterator[GatewayStack]:
-    async with gateway_stack(tmp_path) as running:
-        yield running
 
 
 async def _reach(stack: GatewayStack, num_tokens: int) -> None:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.byte_tokenizer import EOS
 from harness.fake_scheduler import Script
-from harness.gateway_stack import MODEL, GatewayStack, gateway_stack
+from harness.gateway_stack import MODEL, GatewayStack
 
 END = 256
-
-
-@pytest.fixture
-async def stack(tmp_path: Path) -> AsyncIterator[GatewayStack]:
-    async with gateway_stack(tmp_path) as running:
-        yield running
 
 
 def _error(response: Any, status: int) -> dict[str, Any]:

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import openai
 import pytest
 
 from dspark.errors import BackendUnavailable
 from harness.fake_scheduler import Script, runs_of
-from harness.gateway_stack import MODEL, GatewayStack, gateway_stack
-
-
-@pytest.fixture
-async def stack(tmp_path: Path) -> AsyncIterator[GatewayStack]:
-    async with gateway_stack(tmp_path) as running:
-        yield running
+from harness.gateway_stack import MODEL, GatewayStack
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from dspark.v1 import scheduler_service_pb2 as pb
 from harness.fake_candidates import FakeCandidates
 from harness.fake_verifier import FakeVerifier
 from harness.hash_model import HashModel
-from harness.running_scheduler import make_request, running_scheduler, until
+from harness.running_scheduler import make_request, running_scheduler
+from harness.waiting import until
 
 MODEL = HashModel(max_model_len=64)
 PROMPT = tuple(range(10))

@@ -16,7 +16,8 @@ from dspark import rpc
 from dspark.errors import Draining
 from dspark.sampling import SamplingParams
 from harness.fake_verifier import FakeVerifier
-from harness.running_scheduler import SchedulerClient, make_request, running_scheduler, until
+from harness.running_scheduler import SchedulerClient, make_request, running_scheduler
+from harness.waiting import until
 
 PARAMS = SamplingParams(temperature=0.0, max_tokens=20, ignore_eos=True)
 

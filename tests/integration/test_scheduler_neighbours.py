@@ -20,8 +20,9 @@ from dspark.verifier.engine import Engine
 from dspark.verifier.engine_thread import EngineThread
 from dspark.verifier.servicer import VerifierServicer
 from harness.fake_model import FakeModel
-from harness.running_scheduler import Streamed, make_request, running_scheduler, until
+from harness.running_scheduler import Streamed, make_request, running_scheduler
 from harness.verifier_engine import fake_engine, plain_decode
+from harness.waiting import until
 
 MODEL = FakeModel(vocab_size=6)
 NUM_REQUESTS = 5

@@ -10,8 +10,9 @@ from dspark.sampling import SamplingParams
 from harness.fake_candidates import FakeCandidates
 from harness.fake_verifier import FakeVerifier
 from harness.hash_model import HashModel
-from harness.running_scheduler import Streamed, make_request, running_scheduler, until
+from harness.running_scheduler import Streamed, make_request, running_scheduler
 from harness.scripted_drafters import Drafter, KnownText
+from harness.waiting import until
 
 MODEL = HashModel()
 NUM_REQUESTS = 6

@@ -13,8 +13,9 @@ from dspark.token_tree import chain
 from harness.fake_candidates import FakeCandidates
 from harness.fake_verifier import FakeVerifier, StepFault
 from harness.hash_model import HashModel
-from harness.running_scheduler import RunningScheduler, make_request, running_scheduler, until
+from harness.running_scheduler import RunningScheduler, make_request, running_scheduler
 from harness.scripted_drafters import SOURCE
+from harness.waiting import until
 
 NUM_REQUESTS = 300
 CONCURRENCY = 12

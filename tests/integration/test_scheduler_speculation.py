@@ -14,8 +14,9 @@ from dspark.token_tree import chain
 from harness.fake_candidates import FakeCandidates
 from harness.fake_verifier import FakeVerifier
 from harness.hash_model import HashModel
-from harness.running_scheduler import make_request, running_scheduler, until
+from harness.running_scheduler import make_request, running_scheduler
 from harness.scripted_drafters import NAMES, SOURCE, Drafter, KnownText
+from harness.waiting import until
 
 MODEL = HashModel()
 WIDTH = 5

@@ -15,7 +15,8 @@ from dspark.v1 import scheduler_service_pb2 as pb
 from harness.fake_candidates import FakeCandidates
 from harness.fake_verifier import FakeVerifier
 from harness.hash_model import HashModel
-from harness.running_scheduler import RunningScheduler, make_request, running_scheduler, until
+from harness.running_scheduler import RunningScheduler, make_request, running_scheduler
+from harness.waiting import until
 
 ENDLESS = SamplingParams(temperature=0.0, max_tokens=2000, ignore_eos=True)
 PROMPT = (1, 2, 3)

@@ -27,6 +27,7 @@ from harness.fake_model import FakeModel
 from harness.scripted_drafters import KnownText
 from harness.verifier_engine import Client, plain_decode
 from harness.verifier_service import fake_config, fake_loader
+from harness.waiting import until
 
 MODEL = FakeModel()
 PROMPT = [1, 2, 3, 4, 5, 6, 7]
@@ -163,12 +164,6 @@ class Gate:
 
         loaded.runner.forward = gated  # type: ignore[method-assign]
         return loaded
-
-
-async def until(condition: object, timeout: float = 10.0) -> None:
-    async with asyncio.timeout(timeout):
-        while not await condition():  # type: ignore[operator]
-            await asyncio.sleep(0.01)
 
 
 async def test_a_repeat_of_a_running_step_awaits_it_and_a_cancelled_call_does_not_stop_it(
@@ -321,10 +316,7 @@ async def test_orphans_are_reclaimed_without_a_step(address: str) -> None:
         await Caller(channel).step(admissions=(client.admission(),), work=(client.work(),))
         assert len(verifier.engine.sequences) == 1
 
-        async def reclaimed() -> bool:
-            return len(verifier.engine.sequences) == 0
-
-        await until(reclaimed)
+        await until(lambda: len(verifier.engine.sequences) == 0)
         assert verifier.engine.pool.num_in_use == 0
 
 
