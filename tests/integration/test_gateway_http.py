@@ -19,12 +19,6 @@ from harness.gateway_stack import MODEL, GatewayStack, gateway_stack, sse_events
 END = 256
 
 
-@pytest.fixture
-async def stack(tmp_path: Path) -> AsyncIterator[GatewayStack]:
-    async with gateway_stack(tmp_path) as running:
-        yield running
-
-
 def _play(stack: GatewayStack, *runs: list[int], **options: Any) -> None:
     stack.scheduler.script = Script(runs, **options)
 

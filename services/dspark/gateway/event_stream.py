@@ -11,6 +11,11 @@ from starlette.types import Receive, Scope, Send
 from dspark.gateway.disconnect import ClientGone, cancel_on_disconnect
 
 
+def server_sent(data: str) -> bytes:
+    """One event."""
+    return f"data: {data}\n\n".encode()
+
+
 class EventStreamResponse(Response):
     """Sends each item of ``events`` as one write; ``events`` is closed whatever happens."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import JSONResponse
 
 from dspark.errors import DSparkError
+from dspark.gateway.event_stream import server_sent
 
 # OpenAI's own words where clients look for them; else the reason in lower case.
 _CODES = {
@@ -37,7 +38,7 @@ def body_of(error: DSparkError) -> dict[str, Any]:
 
 def event_of(error: DSparkError) -> bytes:
     """The error as a server-sent event."""
-    return f"data: {json.dumps(body_of(error))}\n\n".encode()
+    return server_sent(json.dumps(body_of(error)))
 
 
 def response_of(error: DSparkError) -> JSONResponse:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from dspark.gateway.event_stream import server_sent
 from dspark.gateway.generation import Completed, Started
 from dspark.gateway.text_assembly import TextChunk
 from dspark.sampling import Usage
 
-DONE = b"data: [DONE]\n\n"
+DONE = server_sent("[DONE]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class ResponseWriter:
         if self._options.include_usage:
             body["usage"] = None
         body.update(extras)
-        return f"data: {json.dumps(body, separators=(',', ':'))}\n\n".encode()
+        return server_sent(json.dumps(body, separators=(",", ":")))
 
     def _extensions(self, end: Completed) -> dict[str, Any]:
         return {"seed": self._started.seed, "speculation": speculation_object(end)}
