@@ -13,7 +13,6 @@ from dspark.gateway.token_source import (
 from dspark.generation import StreamEvent
 
 INFO = SchedulerInfo(
-    model_id="m",
     vocab_size=300,
     max_model_len=32,
     max_pool_tokens=1000,

@@ -72,7 +72,6 @@ class SchedulerClient:
 
 def _info_from_proto(message: pb.GetSchedulerInfoResponse) -> SchedulerInfo:
     return SchedulerInfo(
-        model_id=message.model_id,
         vocab_size=message.vocab_size,
         max_model_len=message.max_model_len,
         max_pool_tokens=message.max_pool_tokens,

@@ -23,7 +23,6 @@ class GenerationRequest(RequestSpec):
 class SchedulerInfo:
     """The model behind the scheduler and its limits."""
 
-    model_id: str
     vocab_size: int
     max_model_len: int
     max_pool_tokens: int
