@@ -110,7 +110,7 @@ async def test_cancelling_the_task_cancels_the_request(tmp_path: Path) -> None:
 async def test_a_passed_deadline_raises_and_cancels(tmp_path: Path) -> None:
     fake = FakeScheduler(ENDLESS)
     async with gateway_stack(tmp_path, fake) as stack, AsyncClient(stack.grpc_target) as client:
-        with pytest.raises(DeadlineExceeded):
+        with pytest.raises(DeadlineExceeded, match="within its timeout"):
             await client.generate("x", max_tokens=100, timeout=0.2)
         assert await fake.wait_cancelled()
 

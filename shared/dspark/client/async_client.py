@@ -5,75 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-import grpc
 from grpc import aio
 
 from dspark import rpc
 from dspark.client import wire
-from dspark.client.closed import ClientClosed
 from dspark.client.collector import Collector
+from dspark.client.connection import Connection, is_task_cancelled
 from dspark.client.options import GenerateOptions, Prompt
 from dspark.client.results import Chunk, Completion, Model, Started
 from dspark.client.target import checked_target
 from dspark.client.timeout import checked_timeout
-from dspark.errors import DeadlineExceeded, DSparkError, InternalError
+from dspark.errors import InternalError
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1.inference_service_pb2_grpc import InferenceServiceStub
 
 DEFAULT_TARGET = "127.0.0.1:50051"
 SERVICE = "dspark.v1.InferenceService"
-
-
-def _translated(error: aio.AioRpcError) -> DSparkError:
-    translated = rpc.from_rpc_error(error, "gateway")
-    if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
-        return DeadlineExceeded(translated.message)
-    return translated
-
-
-class _Connection:
-    """The channel, made at the first call because it belongs to the loop that runs then."""
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-        self._channel: aio.Channel | None = None
-        self.is_closed = False
-
-    def channel(self) -> aio.Channel:
-        """Raises ClientClosed."""
-        if self.is_closed:
-            raise ClientClosed
-        if self._channel is None:
-            self._channel = rpc.channel(self._target)
-        return self._channel
-
-    async def close(self) -> None:
-        self.is_closed = True
-        if self._channel is not None:
-            await self._channel.close(None)
-            self._channel = None
-
-    @contextlib.contextmanager
-    def translated(self) -> Iterator[None]:
-        """Around the wait for a call: what ended it is raised as a DSparkError."""
-        try:
-            yield
-        except aio.AioRpcError as error:
-            raise _translated(error) from error
-        except asyncio.CancelledError:
-            if self.is_closed and not _is_task_cancelled():
-                raise ClientClosed from None
-            raise
-
-
-def _is_task_cancelled() -> bool:
-    """Whether it is the current task that is cancelled, not the call that it waits for."""
-    task = asyncio.current_task()
-    return task is None or bool(task.cancelling())
 
 
 class AsyncStream(AsyncIterator[Chunk]):
@@ -84,7 +35,7 @@ class AsyncStream(AsyncIterator[Chunk]):
     """
 
     def __init__(
-        self, call: aio.UnaryStreamCall[Any, pb.GenerateResponse], connection: _Connection
+        self, call: aio.UnaryStreamCall[Any, pb.GenerateResponse], connection: Connection
     ) -> None:
         self._call = call
         self._connection = connection
@@ -126,7 +77,7 @@ class AsyncStream(AsyncIterator[Chunk]):
             with self._connection.translated():
                 return await anext(self._events, None)
         except asyncio.CancelledError:
-            if self._call.cancelled() and not _is_task_cancelled():
+            if self._call.cancelled() and not is_task_cancelled():
                 return None
             raise
 
@@ -164,12 +115,12 @@ class AsyncClient:
                     print(chunk.text, end="")
 
     Failed calls raise a ``dspark.errors`` class, calls after ``close`` ClientClosed. Concurrent
-    calls share the connection.
+    calls share the connection; it serves one event loop at a time.
     """
 
     def __init__(self, target: str = DEFAULT_TARGET) -> None:
         self.target = checked_target(target)
-        self._connection = _Connection(self.target)
+        self._connection = Connection(self.target)
 
     def stream(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> AsyncStream:
         """Start a completion and iterate over its chunks."""

@@ -96,6 +96,8 @@ def _set_prompt(request: pb.GenerateRequest, prompt: Prompt) -> None:
             request.text = prompt
         except ValueError as error:
             raise InvalidArgument("prompt", "must be Unicode text: " + str(error)) from error
+    elif isinstance(prompt, (bytes, bytearray, memoryview)):
+        raise InvalidArgument("prompt", "is bytes: decode it to text")
     elif isinstance(prompt, Sequence) and prompt and isinstance(prompt[0], Mapping):
         request.chat.SetInParent()
         for index, message in enumerate(prompt):

@@ -52,7 +52,20 @@ def test_grpc_addresses(base_url: str, target: str) -> None:
     assert grpc_target(base_url) == target
 
 
-@pytest.mark.parametrize("base_url", ["", "localhost", "a:b", "host:99999", "host:1/path", ":1"])
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "",
+        "localhost",
+        "a:b",
+        "host:99999",
+        "host:1/path",
+        ":1",
+        "http://",
+        "https://:1",
+        "ftp://h:1",
+    ],
+)
 def test_what_is_no_address_is_refused(base_url: str) -> None:
     with pytest.raises(CliError, match="--base-url"):
         grpc_target(base_url)
@@ -73,6 +86,12 @@ def test_another_http_server_is_refused(
     monkeypatch.setattr(Models, "answer", answer)
     with pytest.raises(CliError, match="no DSpark server"):
         grpc_target(url)
+
+
+def test_another_path_is_one_line(url: str) -> None:
+    with pytest.raises(CliError, match="answers 404") as caught:
+        grpc_target(f"{url}/v2")
+    assert "\n" not in str(caught.value)
 
 
 def test_no_http_server_at_all() -> None:

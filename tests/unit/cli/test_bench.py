@@ -65,6 +65,16 @@ def command(tmp_path: Path) -> list[str]:
     return ["bench", "--prompts", str(tmp_path / "prompts.json"), "--json", str(tmp_path / "out")]
 
 
+def test_results_that_cannot_be_written_are_one_line_before_measuring(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "nothing" / "out"
+    assert run([*command[:3], "--json", str(out), "--base-url", "127.0.0.1:1"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert f"--json {out}" in error
+
+
 async def test_a_run_keeps_so_many_in_flight_and_keeps_the_order() -> None:
     client: Any = FakeClient()
     requests = plan_requests([BenchPrompt("k", "p" * n) for n in range(1, 8)], 4, seed=0)

@@ -33,8 +33,9 @@ def test_prompts_are_read(tmp_path: Path) -> None:
 def test_a_broken_file_says_what_is_wrong(tmp_path: Path, content: str, problem: str) -> None:
     file = tmp_path / "prompts.json"
     file.write_text(content)
-    with pytest.raises(CliError, match=problem):
+    with pytest.raises(CliError, match=problem) as caught:
         load_prompts(file)
+    assert caught.value.exit_code == 2
 
 
 def test_one_in_flight_is_one_lap() -> None:

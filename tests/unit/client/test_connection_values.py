@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Coroutine
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from dspark.client import AsyncClient, Client
+from dspark.client.target import checked_target
 from dspark.client.timeout import checked_timeout
 from dspark.errors import InvalidArgument
 
@@ -37,9 +39,39 @@ def test_an_http_address_is_refused(kind: Any) -> None:
     assert caught.value.field == "target"
 
 
+NO_ADDRESSES = ["", None, 1, b"h:1", "localhost", "no such host:1", "h:x", "h:99999", "h:1/x", ":1"]
+
+
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-@pytest.mark.parametrize("target", ["", None, 50051, b"127.0.0.1:1"])
+@pytest.mark.parametrize("target", NO_ADDRESSES)
 def test_what_is_no_address_is_refused(kind: Any, target: Any) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+    with pytest.raises(InvalidArgument, match="host:port") as caught:
         kind(target)
     assert caught.value.field == "target"
+
+
+@pytest.mark.parametrize(
+    ("target", "address"),
+    [
+        ("grpc://h:1/", "h:1"),
+        ("[::1]:5", "[::1]:5"),
+        ("unix:/tmp/x.sock", "unix:/tmp/x.sock"),
+        ("dns:///gateway:50051", "dns:///gateway:50051"),
+    ],
+)
+def test_forms_of_addresses(target: str, address: str) -> None:
+    assert checked_target(target) == address
+
+
+def test_a_client_follows_to_the_next_event_loop() -> None:
+    client = AsyncClient("127.0.0.1:1")
+    assert not asyncio.run(client.is_ready())
+    assert not asyncio.run(client.is_ready())
+    asyncio.run(client.close())
+
+
+async def test_two_event_loops_at_a_time_are_one_too_many() -> None:
+    async with AsyncClient("127.0.0.1:1") as client:
+        await client.is_ready()
+        with pytest.raises(RuntimeError, match="another event loop"):
+            await asyncio.to_thread(asyncio.run, client.is_ready())

@@ -97,6 +97,7 @@ def test_speculation(value: bool | SpeculationParams, enabled: bool, sources: li
         ([1, -1], {}, "prompt"),
         ([1, "a"], {}, "prompt"),
         (None, {}, "prompt"),
+        (b"hi", {}, "prompt"),
         ([{"role": "user"}], {}, "messages[0]"),
         ([{"role": "user", "content": "x"}, {"role": "a", "content": 1}], {}, "messages[1]"),
         ([{"role": "user", "content": "x", "name": "n"}], {}, "messages[0]"),

@@ -11,6 +11,7 @@ from dspark.cli.failure import CliError
 
 # Enough requests that the start and the end of a run, when fewer are in flight, weigh little.
 _REQUESTS_PER_SLOT = 4
+_USAGE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,12 @@ def load_prompts(path: Path) -> list[BenchPrompt]:
     """Read a list of {"kind", "user", "prompt"}; raises CliError that names what is wrong."""
     try:
         entries = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise CliError(f"--prompts {path}: {error}") from error
+    except OSError as error:
+        raise CliError(f"--prompts {path}: {error.strerror}", _USAGE) from error
+    except (ValueError, RecursionError) as error:
+        raise CliError(f"--prompts {path}: {error}", _USAGE) from error
     if not isinstance(entries, list) or not entries:
-        raise CliError(f"--prompts {path}: must be a list with at least one prompt")
+        raise CliError(f"--prompts {path}: must be a list with at least one prompt", _USAGE)
     return [_prompt(path, index, entry) for index, entry in enumerate(entries)]
 
 
@@ -59,5 +62,5 @@ def plan_requests(prompts: list[BenchPrompt], concurrency: int, seed: int) -> li
 def _prompt(path: Path, index: int, entry: object) -> BenchPrompt:
     text = entry.get("prompt") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(text, str):
-        raise CliError(f'--prompts {path}: entry {index} has no text "prompt"')
+        raise CliError(f'--prompts {path}: entry {index} has no text "prompt"', _USAGE)
     return BenchPrompt(str(entry.get("kind", "")), text)
