@@ -33,6 +33,13 @@ from dspark.sampling import SpeculationParams
 Body = TypeVar("Body", bound=BaseModel)
 # Where pydantic's own words speak of Python, not of JSON.
 _PROBLEMS = {
+    "bool_type": "must be true or false",
+    "float_type": "must be a number",
+    "int_type": "must be an integer",
+    "list_type": "must be a list",
+    "missing": "is required",
+    "string_type": "must be a string",
+    "too_short": "must have at least one item",
     "extra_forbidden": "is not a known field",
     "model_type": "must be an object",
     "string_unicode": LONE_SURROGATE,

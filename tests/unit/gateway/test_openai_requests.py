@@ -342,3 +342,25 @@ def test_with_tools_the_tools_are_refused() -> None:
     with pytest.raises(UnsupportedField) as caught:
         _chat(tools=[{"type": "function"}], tool_choice="auto", parallel_tool_calls=True)
     assert caught.value.field == "tools"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "messages: is required"),
+        ({"messages": []}, "messages: must have at least one item"),
+        ({"messages": "hi"}, "messages: must be a list"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content: is required"),
+        ({"messages": [{"role": 1, "content": "x"}]}, "messages[0].role: must be a string"),
+        ({"max_tokens": 1.0}, "max_tokens: must be an integer"),
+        ({"temperature": "1"}, "temperature: must be a number"),
+        ({"stream": 1}, "stream: must be true or false"),
+    ],
+)
+def test_a_problem_is_told_in_the_words_of_json(fields: dict[str, Any], message: str) -> None:
+    given = (
+        {"messages": [{"role": "user", "content": "hi"}]} if fields.keys() - {"messages"} else {}
+    )
+    with pytest.raises(InvalidArgument) as caught:
+        parse_chat(given | fields)
+    assert caught.value.message == message
