@@ -15,6 +15,7 @@ from dspark.gateway.openai_requests import (
     parse_chat,
     parse_completion,
 )
+from dspark.gateway.shortened import MAX_CHARS
 from dspark.sampling import SpeculationParams
 
 HELLO = {"role": "user", "content": "hi"}
@@ -166,7 +167,8 @@ def test_a_long_name_is_shortened(parse: Any) -> None:
     for fields in ({"k" * 5000: 1}, {"speculation": {"k" * 5000: 1}}):
         with pytest.raises(InvalidArgument) as caught:
             parse(**fields)
-        assert caught.value.field.endswith("k" * 100 + "…")
+        assert caught.value.field.endswith("kkk…")
+        assert len(caught.value.field) == MAX_CHARS + 1
         assert len(caught.value.message) < 200
 
 
