@@ -54,7 +54,7 @@ def test_a_taken_port_ends_serve_before_the_model_is_looked_at(
     assert "gpt-9" not in error
 
 
-def test_base_url_and_embedded_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_base_url_and_embedded_exclude_each_other() -> None:
     assert run(["generate", "hi", "--base-url", "127.0.0.1:1", "--embedded"]) == 2
 
 
@@ -66,7 +66,7 @@ def test_a_named_server_that_does_not_answer_is_an_error(
 
 
 def test_settings_come_from_the_environment_too(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DSPARK_HTTP_PORT", "eighty")
     assert run(["serve"]) == 2
