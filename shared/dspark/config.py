@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar, get_type_hints
 
 Config = TypeVar("Config")
@@ -99,6 +101,16 @@ def to_arguments(config: Any) -> list[str]:
             text = ",".join(value) if isinstance(value, tuple) else str(value)
             arguments.append(f"--{flag}={text}")
     return arguments
+
+
+@contextmanager
+def bad_settings_end(service: str) -> Iterator[None]:
+    """Around the run of a service: a SettingError ends the process with one line and 2."""
+    try:
+        yield
+    except SettingError as error:
+        print(f"{service}: error: {error}", file=sys.stderr, flush=True)
+        raise SystemExit(_USAGE) from error
 
 
 def _comma_separated(text: str) -> tuple[str, ...]:

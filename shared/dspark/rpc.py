@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection
 from grpc_status import rpc_status
 
 from dspark import errors
+from dspark.config import SettingError
 from dspark.idle_streams import IdleStreams
 
 log = logging.getLogger(__name__)
@@ -224,8 +225,15 @@ class Server:
         )
 
     async def start(self, address: str) -> int:
-        """Listen on ``host:port`` (0: any free port) or ``unix:/path``; returns the bound port."""
-        port = self.grpc.add_insecure_port(address)
+        """Listen on ``host:port`` (0: any free port) or ``unix:/path``; returns the bound port.
+
+        Raises SettingError if that cannot be.
+        """
+        try:
+            port = self.grpc.add_insecure_port(address)
+        except RuntimeError as error:
+            problem = f"cannot listen on {address}: it is in use, or no address of this machine"
+            raise SettingError(problem) from error
         await self._health.set("", health_pb2.HealthCheckResponse.SERVING)
         await self.set_ready(False)
         await self.grpc.start()

@@ -13,6 +13,7 @@ from pathlib import Path
 import uvicorn
 
 from dspark import rpc
+from dspark.config import SettingError
 from dspark.gateway.app import make_app
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.gateway import Gateway, make_gateway
@@ -59,9 +60,9 @@ class GatewayServer:
         )
         try:
             port = await self._grpc.start(self._config.grpc)
-        except RuntimeError as error:
+        except SettingError as error:
             self._socket.close()
-            raise AddressError(f"cannot listen on {self._config.grpc}: in use?") from error
+            raise AddressError(str(error)) from error
         self.grpc_port = None if self._config.grpc.startswith(UNIX) else port
         if self._socket.family != socket.AF_UNIX:
             self.http_port = self._socket.getsockname()[1]

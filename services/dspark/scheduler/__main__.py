@@ -40,7 +40,8 @@ def main() -> None:
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    uvloop.run(serve(settings))
+    with config.bad_settings_end("scheduler"):
+        uvloop.run(serve(settings))
 
 
 if __name__ == "__main__":

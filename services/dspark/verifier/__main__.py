@@ -11,7 +11,7 @@ import sys
 
 import uvloop
 
-from dspark.config import parse
+from dspark.config import bad_settings_end, parse
 from dspark.verifier.allocator import keep_freed_memory
 from dspark.verifier.config import VerifierConfig
 from dspark.verifier.interfaces import LoadedModel, ModelRefused, Progress
@@ -55,7 +55,8 @@ async def run(config: VerifierConfig) -> int:
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     config = parse(VerifierConfig, "Serve one model to DSpark schedulers.")
-    code = uvloop.run(run(config))
+    with bad_settings_end("verifier"):
+        code = uvloop.run(run(config))
     sys.stdout.flush()
     # A model that is still loading must not keep the process alive.
     os._exit(code)

@@ -12,6 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from dspark import rpc
+from dspark.config import SettingError
 from dspark.v1 import scheduler_service_pb2 as pb
 from dspark.v1 import scheduler_service_pb2_grpc as pb_grpc
 
@@ -126,5 +127,5 @@ async def test_stopping_says_not_serving_and_lets_a_running_call_end(
 async def test_a_second_server_on_the_port_fails(server: rpc.Server) -> None:
     port = await server.start("127.0.0.1:0")
     second = rpc.Server([SERVICE])
-    with pytest.raises(RuntimeError, match="Failed to bind"):
+    with pytest.raises(SettingError, match="cannot listen on"):
         await second.start(f"127.0.0.1:{port}")
