@@ -172,6 +172,22 @@ async def test_every_model_family_and_kernel(
     known = KnownOutputs()
     config = verifier_config(directory, LARGE_POOL, kernels=kernels)
     source = ScriptedSource("random", SCRIPTS["random"], known.truth, VOCAB_SIZE)
+    await check_batching_and_prefix_hits(config, source, known, jobs)
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3"])
+@pytest.mark.parametrize("kernels", ["native", "torch"])
+async def test_int8_weights(tmp_path: Path, jobs: list[Job], kernels: str, family: str) -> None:
+    directory = save_tiny_model(family, tmp_path, VOCAB_SIZE)
+    known = KnownOutputs()
+    config = verifier_config(directory, LARGE_POOL, kernels=kernels, weight_dtype="int8")
+    source = ScriptedSource("random", SCRIPTS["random"], known.truth, VOCAB_SIZE)
+    await check_batching_and_prefix_hits(config, source, known, jobs)
+
+
+async def check_batching_and_prefix_hits(
+    config: VerifierConfig, source: ScriptedSource, known: KnownOutputs, jobs: list[Job]
+) -> None:
     async with whole_stack(load, config, [source]) as stack:
         plain = await stack.run_alone(jobs)
         for job, streamed in zip(jobs, plain, strict=True):

@@ -10,11 +10,11 @@ from dspark.cli.models.known import DEFAULT_MODEL
 from dspark.config import setting
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.policy import POLICIES
-from dspark.verifier.config import EXACTNESS, VerifierConfig
+from dspark.verifier.config import EXACTNESS, WEIGHT_DTYPES, VerifierConfig
 
 _SCHEDULER = ("policy", "num_draft_tokens", "max_num_seqs")
 _CANDIDATES = ("sources",)
-_VERIFIER = ("kv_tokens", "block_size", "max_model_len", "exactness", "kernels", "dtype")
+_VERIFIER = ("kv_tokens", "block_size", "max_model_len", "exactness", "kernels", "weight_dtype")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,9 @@ class ServicesConfig:
     )
     exactness: str | None = setting(None, "promise on equal tokens", choices=EXACTNESS)
     kernels: str | None = setting(None, "matmul kernels of the verifier")
-    dtype: str | None = setting(None, "dtype of the weights, such as bfloat16 or float32")
+    weight_dtype: str | None = setting(
+        None, "how linear layers hold their weights (default auto)", choices=WEIGHT_DTYPES
+    )
 
     def __post_init__(self) -> None:
         """Raises ValueError, with the flag, for what a service would refuse once it runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 EXACTNESS = ("strict", "fast")
+WEIGHT_DTYPES = ("auto", "bf16", "fp16", "fp32", "int8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,12 @@ class VerifierConfig:
     )
     kernels: str = field(default="auto", metadata={"help": "which matmul kernels to use"})
     attention: str = field(default="auto", metadata={"help": "which attention backend to use"})
-    dtype: str = field(
-        default="auto", metadata={"help": "dtype of weights, such as bfloat16 or float32"}
+    weight_dtype: str = field(
+        default="auto",
+        metadata={
+            "help": "how linear layers hold their weights; auto: bf16 unless stored as fp32",
+            "choices": WEIGHT_DTYPES,
+        },
     )
     device: str = field(default="auto", metadata={"help": "cpu, cuda or cuda:N"})
     threads: int = field(
@@ -77,6 +82,8 @@ class VerifierConfig:
             raise ValueError("--lease-s, --stall-s and --drain-s must be above 0")
         if self.exactness not in EXACTNESS:
             raise ValueError(f"--exactness must be one of {', '.join(EXACTNESS)}")
+        if self.weight_dtype not in WEIGHT_DTYPES:
+            raise ValueError(f"--weight-dtype must be one of {', '.join(WEIGHT_DTYPES)}")
 
     @property
     def model_id(self) -> str:

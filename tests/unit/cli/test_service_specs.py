@@ -78,7 +78,7 @@ def test_every_setting_reaches_its_service(model: PreparedModel, tmp_path: Path)
         max_model_len=100,
         exactness="fast",
         kernels="torch",
-        dtype="float32",
+        weight_dtype="fp32",
     )
     specs = service_specs(config, model, ADDRESSES, tmp_path)
     configs = parsed(specs)
@@ -87,5 +87,9 @@ def test_every_setting_reaches_its_service(model: PreparedModel, tmp_path: Path)
     assert configs["candidates"].sources == ("suffix",)
     assert configs["candidates"].redis_url == "redis://:secret@localhost/1"
     assert (verifier.kv_tokens, verifier.block_size, verifier.max_model_len) == (1024, 8, 100)
-    assert (verifier.exactness, verifier.kernels, verifier.dtype) == ("fast", "torch", "float32")
+    assert (verifier.exactness, verifier.kernels, verifier.weight_dtype) == (
+        "fast",
+        "torch",
+        "fp32",
+    )
     assert not any("secret" in argument for spec in specs for argument in spec.arguments)

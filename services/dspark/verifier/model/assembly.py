@@ -20,6 +20,7 @@ from dspark.verifier.model.reference import FirstLayers, largest_difference
 from dspark.verifier.model.refusals import refusing
 from dspark.verifier.model.stock_model import StockModel
 from dspark.verifier.model.target_model import TargetModel
+from dspark.verifier.model.weight_format import WeightFormat
 from dspark.verifier.native.library import Team, instruction_set
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ class Assembled:
 
 def assemble(
     checkpoint: Checkpoint,
+    form: WeightFormat,
     survey: AttentionSurvey,
     device: torch.device,
     backend: str,
@@ -52,12 +54,12 @@ def assemble(
     progress("packing weights and checking them against the model's own forward pass")
     kind = type(checkpoint.model).__name__
     with refusing(f"{kind} does not run as models of transformers do"):
-        first_layers = FirstLayers(checkpoint.model, survey)
+        first_layers = FirstLayers(checkpoint.model, survey, form.values)
         reference = first_layers.logits()
     if team is not None and backend == "native":
-        decoder = _native_decoder(checkpoint, survey, team, first_layers, reference)
+        decoder = _native_decoder(checkpoint, form, survey, team, first_layers, reference)
         if decoder is not None:
-            return Assembled(decoder, _native_class(checkpoint.dtype), None)
+            return Assembled(decoder, _native_class(form), None)
     check_backend = BACKENDS[backend](num_threads) if device.type == "cpu" else BACKENDS["torch"](0)
     with refusing(f"{kind} does not run over flat rows"):
         batch, cache = first_layers.probe()
@@ -69,12 +71,13 @@ def assemble(
             f"(logits differ by {difference:.1%})"
         )
     if team is not None:
-        return _stock_native(checkpoint, backend, team, num_threads)
-    return _stock_torch(checkpoint, backend, device, num_threads)
+        return _stock_native(checkpoint, form, backend, team, num_threads)
+    return _stock_torch(checkpoint, form, backend, device, num_threads)
 
 
 def _native_decoder(
     checkpoint: Checkpoint,
+    form: WeightFormat,
     survey: AttentionSurvey,
     team: Team,
     first_layers: FirstLayers,
@@ -83,7 +86,7 @@ def _native_decoder(
     kind = type(checkpoint.model).__name__
     try:
         parts = decoder_parts(checkpoint.model, survey)
-        decoder = NativeDecoder(parts, team)
+        decoder = NativeDecoder(parts, form, team)
     except UnfitStructure as reason:
         log.info("%s runs through its own forward pass: %s", kind, reason)
         return None
@@ -107,30 +110,37 @@ def _free_layers(model: Any) -> None:
     embed.weight = torch.nn.Parameter(embed.weight.detach().clone(), requires_grad=False)
 
 
-def _native_class(weights: torch.dtype) -> str:
-    stored = "bf16" if weights == torch.bfloat16 else "fp32"
-    return f"native-{instruction_set()}-{stored}w-fp32a"
+def _native_class(form: WeightFormat) -> str:
+    return f"native-{instruction_set()}-{form.name}w-{form.activations}a"
 
 
-def _stock_native(checkpoint: Checkpoint, backend: str, team: Team, num_threads: int) -> Assembled:
+def _stock_native(
+    checkpoint: Checkpoint, form: WeightFormat, backend: str, team: Team, num_threads: int
+) -> Assembled:
     model = checkpoint.model
-    replace_linears(model, lambda linear: NativeLinear(linear, team))
+    replace_linears(model, lambda linear: NativeLinear(linear, form, team))
     embed = model.get_input_embeddings()
     for module in model.modules():
         if module is not embed:
             for parameter in module.parameters(recurse=False):
                 parameter.data = parameter.data.float()
     stock = StockModel(model, BACKENDS[backend](num_threads), torch.float32)
-    return Assembled(stock, f"{_native_class(checkpoint.dtype)}-stock-{backend}", None)
+    return Assembled(stock, f"{_native_class(form)}-stock-{backend}", None)
 
 
 def _stock_torch(
-    checkpoint: Checkpoint, backend: str, device: torch.device, num_threads: int
+    checkpoint: Checkpoint,
+    form: WeightFormat,
+    backend: str,
+    device: torch.device,
+    num_threads: int,
 ) -> Assembled:
     dtype = torch_compute_dtype(checkpoint.dtype, device)
     model = checkpoint.model.to(device=device, dtype=dtype)
     tiles = RowTiles()
-    replace_linears(model, lambda linear: RowTiledLinear(linear, tiles))
+    replace_linears(model, lambda linear: RowTiledLinear(linear, form, tiles))
     stock = StockModel(model, BACKENDS[backend](num_threads), dtype)
     name = f"torch-{device.type}-{_DTYPE_NAMES[dtype]}"
+    if form.load_dtype is None:
+        name += f"-{form.name}w"
     return Assembled(stock, name if backend == "torch" else f"{name}-{backend}", tiles)

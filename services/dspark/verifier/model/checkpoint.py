@@ -14,8 +14,6 @@ from dspark.verifier.interfaces import ModelRefused, Progress
 
 log = logging.getLogger(__name__)
 
-_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
-
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -31,15 +29,13 @@ class Checkpoint:
     max_model_len: int
 
 
-def load_checkpoint(name: str, dtype: str, progress: Progress) -> Checkpoint:
-    """``name`` is a directory, a .gguf file or a hub id; ``dtype`` is "auto" or a dtype's name.
+def load_checkpoint(name: str, dtype: torch.dtype | None, progress: Progress) -> Checkpoint:
+    """``name`` is a directory, a .gguf file or a hub id.
 
-    "auto" means float32 for models stored in float32, else bfloat16. Raises ModelRefused.
+    ``dtype`` None means float32 for models stored in float32, else bfloat16. Raises ModelRefused.
     """
     from transformers.utils.logging import disable_progress_bar
 
-    if dtype not in ("auto", *_DTYPES):
-        raise ModelRefused(f"--dtype must be auto or one of {', '.join(_DTYPES)}")
     progress("loading weights")
     disable_progress_bar()  # type: ignore[no-untyped-call]
     path = Path(name).expanduser()
@@ -65,7 +61,7 @@ def _download(name: str) -> Path:
         ) from error
 
 
-def _load_directory(path: Path, dtype: str) -> Checkpoint:
+def _load_directory(path: Path, dtype: torch.dtype | None) -> Checkpoint:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     files = tuple(sorted(path.glob("*.safetensors")))
@@ -73,15 +69,16 @@ def _load_directory(path: Path, dtype: str) -> Checkpoint:
         raise ModelRefused(f"{path} holds no .safetensors file")
     config = AutoConfig.from_pretrained(path)
     stored = getattr(config.get_text_config(), "dtype", None) or torch.float32
-    chosen = _choose(dtype, torch.float32 if stored == torch.float32 else torch.bfloat16)
+    # float16's range is too small for activations of many models; bfloat16 holds its weights well.
+    chosen = dtype or (torch.float32 if stored == torch.float32 else torch.bfloat16)
     model = AutoModelForCausalLM.from_pretrained(path, dtype=chosen)
     return _checkpoint(model, chosen, (path / "config.json", *files), path)
 
 
-def _load_gguf(path: Path, dtype: str) -> Checkpoint:
+def _load_gguf(path: Path, dtype: torch.dtype | None) -> Checkpoint:
     from transformers import AutoModelForCausalLM, GgufConfig
 
-    chosen = _choose(dtype, torch.bfloat16)
+    chosen = dtype or torch.bfloat16
     model = AutoModelForCausalLM.from_pretrained(
         str(path.parent),
         gguf_file=path.name,
@@ -89,11 +86,6 @@ def _load_gguf(path: Path, dtype: str) -> Checkpoint:
         quantization_config=GgufConfig(dequantize=True),
     )
     return _checkpoint(model, chosen, (path,), None)
-
-
-def _choose(dtype: str, automatic: torch.dtype) -> torch.dtype:
-    # float16's range is too small for activations of many models; bfloat16 holds its weights well.
-    return automatic if dtype == "auto" else _DTYPES[dtype]
 
 
 def _checkpoint(

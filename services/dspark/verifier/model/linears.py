@@ -9,8 +9,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from dspark.verifier.model.weight_format import WeightFormat
 from dspark.verifier.native.library import Team
-from dspark.verifier.native.packing import linear, pack
+from dspark.verifier.native.packing import linear
 
 
 @dataclass
@@ -33,9 +34,9 @@ class RowTiles:
 class RowTiledLinear(nn.Module):
     """A linear layer in tiles of rows: matmul kernels choose their blocking by row count."""
 
-    def __init__(self, original: nn.Linear, tiles: RowTiles) -> None:
+    def __init__(self, original: nn.Linear, form: WeightFormat, tiles: RowTiles) -> None:
         super().__init__()
-        self.weight = original.weight
+        self.weight = _parameter(form.values(original.weight).to(original.weight.dtype))
         self.bias = original.bias
         self.tiles = tiles
 
@@ -57,14 +58,18 @@ class RowTiledLinear(nn.Module):
 class NativeLinear(nn.Module):
     """A linear layer run by the CPU kernels: packed weights, float32 activations."""
 
-    def __init__(self, original: nn.Linear, team: Team) -> None:
+    def __init__(self, original: nn.Linear, form: WeightFormat, team: Team) -> None:
         super().__init__()
-        self._packed = pack(original.weight, original.bias)
+        self._packed = form.pack(original.weight, original.bias)
         self._team = team
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         flat = rows.reshape(-1, rows.shape[-1])
         return linear(self._team, self._packed, flat).view(*rows.shape[:-1], -1)
+
+
+def _parameter(values: torch.Tensor) -> nn.Parameter:
+    return nn.Parameter(values, requires_grad=False)
 
 
 def replace_linears(model: nn.Module, make: Callable[[nn.Linear], nn.Module]) -> None:

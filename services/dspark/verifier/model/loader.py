@@ -19,6 +19,7 @@ from dspark.verifier.model.kernels import choose_device, native_team
 from dspark.verifier.model.refusals import check_length, check_supported, refusing
 from dspark.verifier.model.self_test import RowInvarianceTest
 from dspark.verifier.model.target_model import Runner
+from dspark.verifier.model.weight_format import load_dtype, weight_format
 from dspark.verifier.native.cpu_count import usable_cpus
 from dspark.verifier.native.library import Team
 
@@ -34,7 +35,9 @@ _TILE_SETS = ((16, 32, 64), (16, 32), (32,), (16,), (64,), (128,))
 def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
     """Make the model ready to serve. Raises ModelRefused, with the reason."""
     device = choose_device(config.device)
-    checkpoint = load_checkpoint(config.model, config.dtype, progress)
+    dtype = load_dtype(config.weight_dtype)
+    checkpoint = load_checkpoint(config.model, dtype, progress)
+    form = weight_format(config.weight_dtype, checkpoint.dtype)
     check_supported(checkpoint.model)
     check_length(config.max_model_len, checkpoint.max_model_len)
     num_threads = _num_threads(config, checkpoint)
@@ -46,8 +49,8 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
     with refusing(f"{type(checkpoint.model).__name__} does not use the attention interface"):
         survey = survey_attention(checkpoint.model)
     kv_cache = _kv_cache(config, checkpoint, survey, device)
-    digest = model_digest(checkpoint.files, str(checkpoint.dtype))
-    assembled = assemble(checkpoint, survey, device, backend, team, num_threads, progress)
+    digest = model_digest(checkpoint.files, form.name)
+    assembled = assemble(checkpoint, form, survey, device, backend, team, num_threads, progress)
     runner = Runner(
         model=assembled.model,
         kv_cache=kv_cache,
@@ -66,7 +69,7 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
         model_digest=digest,
         kernel_class=f"{assembled.kernel_class}-kv-{_short(kv_cache.dtype)}",
         exactness=exactness,
-        dtype=_short(checkpoint.dtype),
+        dtype=form.name,
         device=str(device),
         max_step_rows=max_step_rows,
         verify_costs=costs,

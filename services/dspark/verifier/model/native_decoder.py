@@ -20,8 +20,9 @@ from dspark.verifier.model.decoder_parts import (
     UnfitStructure,
 )
 from dspark.verifier.model.rotary_table import RotaryTable
+from dspark.verifier.model.weight_format import WeightFormat
 from dspark.verifier.native.library import Team
-from dspark.verifier.native.packing import PackedLinear, interleave_gate_up, pack
+from dspark.verifier.native.packing import interleave_gate_up
 from dspark.verifier.native.structs import (
     MAX_ROPES,
     AttentionParamsStruct,
@@ -38,13 +39,14 @@ _ACTIVATION_CODES = {"silu": 0, "gelu_tanh": 1}
 class NativeDecoder:
     """All layers and the head as packed weights; owns copies, so the model's own may be freed."""
 
-    def __init__(self, parts: DecoderParts, team: Team) -> None:
+    def __init__(self, parts: DecoderParts, form: WeightFormat, team: Team) -> None:
         """Raises UnfitStructure for shapes that the kernels do not take."""
         if parts.head_dim % LANES or len(parts.layer_types) > MAX_ROPES:
             raise UnfitStructure(
                 f"head_dim {parts.head_dim} with {len(parts.layer_types)} rotaries"
             )
         self._team = team
+        self._form = form
         self._memory: list[Any] = []
         self._embed = parts.embed
         self._rotary = RotaryTable(parts.rotary, parts.layer_types)
@@ -142,7 +144,7 @@ class NativeDecoder:
         return NormStruct(weight.data_ptr(), norm.eps)
 
     def _pack(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
-        packed: PackedLinear = pack(weight, bias)
+        packed = self._form.pack(weight, bias)
         self._memory.append(packed)
         return packed.struct
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -30,15 +31,23 @@ _HEAD_CHUNK = 8192
 
 
 class FirstLayers:
-    """A float32 copy of a model's first layers, at least one of each type; shares its embedding."""
+    """A float32 copy of a model's first layers, at least one of each type; shares its embedding.
 
-    def __init__(self, model: Any, survey: AttentionSurvey) -> None:
+    Its linear layers compute with ``values(weight)``.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        survey: AttentionSurvey,
+        values: Callable[[torch.Tensor], torch.Tensor],
+    ) -> None:
         config = model.config.get_text_config()
         self.num_layers = _layers_to_check(_layer_owner(model).layers, survey)
         self.num_kv_heads = survey.num_kv_heads
         self.head_dim = survey.head_dim
         self._embed = model.get_input_embeddings()
-        self.model = _truncated_copy(model, self.num_layers)
+        self.model = _truncated_copy(model, self.num_layers, values)
         vocab_size = int(config.vocab_size)
         self._tokens = [(i * 7919 + 13) % vocab_size for i in range(NUM_TOKENS)]
 
@@ -101,7 +110,9 @@ def _layer_owner(model: Any) -> Any:
     raise ModelRefused(f"{type(model).__name__} keeps its layers in no list")
 
 
-def _truncated_copy(model: Any, num_layers: int) -> Any:
+def _truncated_copy(
+    model: Any, num_layers: int, values: Callable[[torch.Tensor], torch.Tensor]
+) -> Any:
     embed, head = model.get_input_embeddings(), model.get_output_embeddings()
     owner = _layer_owner(model)
     layers = owner.layers
@@ -111,23 +122,28 @@ def _truncated_copy(model: Any, num_layers: int) -> Any:
     finally:
         owner.layers = layers
     copied.config.get_text_config().num_hidden_layers = num_layers
-    copied.set_output_embeddings(_FloatHead(head))
+    copied.set_output_embeddings(_FloatHead(head, values))
     for module in copied.modules():
         if module is not embed:
             for parameter in module.parameters(recurse=False):
                 parameter.data = parameter.data.float()
+        if type(module) is nn.Linear:
+            module.weight.data = values(module.weight.data)
     return copied
 
 
 class _FloatHead(nn.Module):
     """A linear head in float32, piece by piece so that a large one is never copied whole."""
 
-    def __init__(self, head: nn.Linear) -> None:
+    def __init__(self, head: nn.Linear, values: Callable[[torch.Tensor], torch.Tensor]) -> None:
         super().__init__()
         self._weight = (head.weight,)
+        self._values = values
         self._bias = head.bias.detach().float() if head.bias is not None else None
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         pieces = torch.split(self._weight[0], _HEAD_CHUNK)
-        logits = torch.cat([functional.linear(rows, piece.float()) for piece in pieces], dim=-1)
+        logits = torch.cat(
+            [functional.linear(rows, self._values(piece).float()) for piece in pieces], dim=-1
+        )
         return logits if self._bias is None else logits + self._bias

@@ -70,6 +70,32 @@ class RowBuffer {
   int stride_ = 0;
 };
 
+// Rows encoded for int8 weights. One linear layer's input at a time: all have this buffer.
+class CodeBuffer {
+ public:
+  int stride() const { return stride_; }
+  const int16_t* codes() const { return codes_.data(); }
+  const float* scales() const { return scales_.data(); }
+
+  void reserve(int rows, int size) {
+    const int padded = (size + kGroup - 1) / kGroup * kGroup;
+    stride_ = padded + (padded % 2048 == 0 ? 32 : 0);
+    if (codes_.size() < size_t(rows) * stride_) codes_.resize(size_t(rows) * stride_);
+    if (scales_.size() < size_t(rows)) scales_.resize(rows);
+  }
+
+  // If the weight takes codes.
+  void encode(const PackedLinear& w, int row, const float* values) {
+    if (!w.takes_codes()) return;
+    scales_[row] = encode_row(values, w.k, codes_.data() + size_t(row) * stride_, w.padded_k());
+  }
+
+ private:
+  std::vector<int16_t> codes_;
+  std::vector<float> scales_;
+  int stride_ = 0;
+};
+
 class DecoderRun {
  public:
   explicit DecoderRun(int members) : scratch_(members) {}
@@ -82,7 +108,7 @@ class DecoderRun {
   }
 
  private:
-  static constexpr int kPhases = 8;
+  static constexpr int kPhases = 10;
 
   void reserve() {
     const auto& shape = model_->shape;
@@ -93,6 +119,7 @@ class DecoderRun {
     qkv_.reserve(rows, (shape.heads + 2 * shape.kv_heads) * shape.head_dim);
     context_.reserve(rows, shape.heads * shape.head_dim);
     gated_.reserve(rows, (model_->intermediate_size + kHalf - 1) / kHalf * kHalf);
+    codes_.reserve(rows, std::max({hidden, shape.heads * shape.head_dim, model_->intermediate_size + kHalf}));
     const size_t needed = size_t(model_->num_layers) * kPhases + 2;
     while (shares_.size() < needed) shares_.emplace_back(int(scratch_.size()));
     for (auto& share : shares_) share.reset();
@@ -115,12 +142,14 @@ class DecoderRun {
         attend(layer, i, item % rows, item / rows, scratch);
       });
       team.barrier();
+      encode(*share++, team, member, layer.output, context_);
       project(*share++, member, layer.output, context_, branch_);
       team.barrier();
       (share++)->drain(member, rows, [&](int row) { enter_mlp(layer, row); });
       team.barrier();
       (share++)->drain(member, layer.gate_up.panels(), [&](int panel) { gate_up(layer, panel); });
       team.barrier();
+      encode(*share++, team, member, layer.down, gated_);
       project(*share++, member, layer.down, gated_, branch_);
       team.barrier();
     }
@@ -130,9 +159,22 @@ class DecoderRun {
     share->drain(member, head.panels(), [&](int panel) { logits(head, panel); });
   }
 
+  // A phase of its own where no member has written a whole row.
+  void encode(WorkShare& share, Team& team, int member, const PackedLinear& w, RowBuffer& x) {
+    if (!w.takes_codes()) return;
+    share.drain(member, pass_->rows, [&](int row) { codes_.encode(w, row, x.row(row)); });
+    team.barrier();
+  }
+
+  Rows input_of(const PackedLinear& w, RowBuffer& x) {
+    if (!w.takes_codes()) return {x.row(0), x.stride(), nullptr, 0, nullptr};
+    return {nullptr, 0, codes_.codes(), codes_.stride(), codes_.scales()};
+  }
+
   void project(WorkShare& share, int member, const PackedLinear& w, RowBuffer& x, RowBuffer& y) {
+    const Rows input = input_of(w, x);
     share.drain(member, w.panels(), [&](int panel) {
-      linear_panel_to(w, panel, x.row(0), x.stride(), pass_->rows, y.row(0), y.stride());
+      linear_panel_to(w, panel, input, pass_->rows, y.row(0), y.stride());
     });
   }
 
@@ -149,11 +191,13 @@ class DecoderRun {
       std::memcpy(residual_.row(row), pass_->embeddings + size_t(row) * hidden, hidden * sizeof(float));
     }
     rms_norm(layer.input_norm, residual_.row(row), normed_.row(row), hidden);
+    codes_.encode(layer.qkv, row, normed_.row(row));
   }
 
   void enter_mlp(const DecoderLayer& layer, int row) {
     add_branch(layer.attention_out_norm, row);
     rms_norm(layer.mlp_norm, residual_.row(row), normed_.row(row), model_->hidden_size);
+    codes_.encode(layer.gate_up, row, normed_.row(row));
   }
 
   char* plane(int layer, int which) const {
@@ -182,7 +226,7 @@ class DecoderRun {
   }
 
   void gate_up(const DecoderLayer& layer, int panel) {
-    linear_panel(layer.gate_up, panel, normed_.row(0), normed_.stride(), pass_->rows,
+    linear_panel(layer.gate_up, panel, input_of(layer.gate_up, normed_), pass_->rows,
                  [&](int row, const float* values) {
                    gate_up16(model_->activation, values, values + kHalf, gated_.row(row) + panel * kHalf);
                  });
@@ -192,11 +236,12 @@ class DecoderRun {
     const int row = int(pass_->logits_rows[index]);
     add_branch(model_->layers[model_->num_layers - 1].mlp_out_norm, row);
     rms_norm(model_->final_norm, residual_.row(row), normed_.row(index), model_->hidden_size);
+    codes_.encode(model_->head, index, normed_.row(index));
   }
 
   void logits(const PackedLinear& head, int panel) {
     const int columns = std::min(kPanel, head.n - panel * kPanel);
-    linear_panel(head, panel, normed_.row(0), normed_.stride(), pass_->num_logits,
+    linear_panel(head, panel, input_of(head, normed_), pass_->num_logits,
                  [&](int row, const float* values) {
                    alignas(64) float capped[kPanel];
                    std::memcpy(capped, values, sizeof capped);
@@ -211,4 +256,5 @@ class DecoderRun {
   std::vector<AttentionScratch> scratch_;
   std::vector<WorkShare> shares_;
   RowBuffer residual_, normed_, branch_, qkv_, context_, gated_;
+  CodeBuffer codes_;
 };

@@ -6,7 +6,7 @@
 extern "C" {
 
 const char* dspark_isa() {
-#if defined(__AVX512F__)
+#if defined(__AVX512BW__)
   return "avx512";
 #else
   return "avx2";
@@ -39,19 +39,19 @@ void dspark_advise_huge_pages(char* start, int64_t bytes) {
   if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 }
 
-int64_t dspark_packed_bytes(int32_t n, int32_t k, int32_t is_bf16) {
-  const PackedLinear w{nullptr, nullptr, n, k, is_bf16, 0};
+int64_t dspark_packed_bytes(int32_t n, int32_t k, Format format) {
+  const PackedLinear w{nullptr, nullptr, n, k, format, 0};
   return int64_t(w.half_bytes()) * 2 * w.panels();
 }
 
 // source [n, k] row-major, bf16 or float as the target.
-void dspark_pack(const void* source, int32_t n, int32_t k, int32_t is_bf16, void* target) {
-  const PackedLinear w{nullptr, nullptr, n, k, is_bf16, 0};
+void dspark_pack(const void* source, int32_t n, int32_t k, Format format, void* target) {
+  const PackedLinear w{nullptr, nullptr, n, k, format, 0};
   std::memset(target, 0, w.half_bytes() * 2 * w.panels());
   for (int column = 0; column < n; ++column) {
     char* half = static_cast<char*>(target) + w.half_bytes() * (column / kHalf);
     const int lane = column % kHalf;
-    if (is_bf16) {
+    if (format == kBf16) {
       const uint16_t* row = static_cast<const uint16_t*>(source) + size_t(column) * k;
       uint16_t* lanes = reinterpret_cast<uint16_t*>(half);
       for (int i = 0; i < k; ++i) lanes[size_t(i / 2) * 2 * kHalf + lane * 2 + i % 2] = row[i];
@@ -63,13 +63,38 @@ void dspark_pack(const void* source, int32_t n, int32_t k, int32_t is_bf16, void
   }
 }
 
-// y [rows, n] = x [rows, ldx] W^T; rows of x are readable up to padded k.
+// codes [n, k] and scales (bf16) [n, groups], row-major, as an int8 target.
+void dspark_pack_int8(const int8_t* codes, const uint16_t* scales, int32_t n, int32_t k, char* target) {
+  const PackedLinear w{nullptr, nullptr, n, k, kInt8, 0};
+  const int groups = w.padded_k() / kGroup;
+  std::memset(target, 0, w.half_bytes() * 2 * w.panels());
+  for (int column = 0; column < n; ++column) {
+    char* half = target + w.half_bytes() * (column / kHalf);
+    const int lane = column % kHalf;
+    for (int i = 0; i < k; ++i) {
+      char* pair = half + i / kGroup * kGroupBytes + i % kGroup / 2 * kPairBytes;
+      pair[lane * 2 + i % 2] = codes[size_t(column) * k + i];
+    }
+    for (int g = 0; g < groups; ++g) {
+      char* scale = half + g * kGroupBytes + kGroupCodes + lane * sizeof(uint16_t);
+      std::memcpy(scale, scales + size_t(column) * groups + g, sizeof(uint16_t));
+    }
+  }
+}
+
+// y [rows, n] = x [rows, ldx] W^T; rows of x are readable up to padded k, or to k for int8.
 void dspark_linear(Team* team, const PackedLinear* w, const float* x, int32_t ldx, int32_t rows, float* y) {
-  WorkShare panels(team->size());
+  WorkShare encodings(team->size()), panels(team->size());
+  CodeBuffer codes;
+  if (w->takes_codes()) codes.reserve(rows, w->k);
   team->run([&](int member) {
-    panels.drain(member, w->panels(), [&](int panel) {
-      linear_panel_to(*w, panel, x, ldx, rows, y, w->n);
-    });
+    Rows input{x, ldx, nullptr, 0, nullptr};
+    if (w->takes_codes()) {
+      encodings.drain(member, rows, [&](int row) { codes.encode(*w, row, x + size_t(row) * ldx); });
+      team->barrier();
+      input = {nullptr, 0, codes.codes(), codes.stride(), codes.scales()};
+    }
+    panels.drain(member, w->panels(), [&](int panel) { linear_panel_to(*w, panel, input, rows, y, w->n); });
   });
 }
 

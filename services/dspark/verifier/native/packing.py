@@ -1,9 +1,10 @@
-"""Weights packed for the kernels (layout: linear.h)."""
+"""Weights packed for the kernels (layout: weights.h)."""
 
 from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from enum import IntEnum
 
 import torch
 
@@ -12,6 +13,15 @@ from dspark.verifier.native.structs import PackedLinearStruct
 
 _HALF_COLUMNS = 16
 _PANEL_COLUMNS = 2 * _HALF_COLUMNS
+GROUP_COLUMNS = 64  # of k, that share a scale
+
+
+class Format(IntEnum):
+    """What a packed weight is made of."""
+
+    FP32 = 0
+    BF16 = 1
+    INT8 = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +42,44 @@ def pack(weight: torch.Tensor, bias: torch.Tensor | None = None) -> PackedLinear
         weight = weight.float()
     weight = weight.detach().contiguous()
     n, k = weight.shape
-    is_bf16 = int(weight.dtype == torch.bfloat16)
+    form = Format.BF16 if weight.dtype == torch.bfloat16 else Format.FP32
+    packed = _allocate(n, k, form)
+    load_library().dspark_pack(weight.data_ptr(), n, k, form, packed.data_ptr())
+    return _packed_linear(packed, bias, n, k, form)
+
+
+def pack_int8(
+    codes: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None = None
+) -> PackedLinear:
+    """Pack codes int8 [n, k] with scales bfloat16 [n, ceil(k / 64)], one for 64 codes of a row."""
+    n, k = codes.shape
+    if codes.dtype != torch.int8 or scales.dtype != torch.bfloat16:
+        raise ValueError(f"codes and scales are {codes.dtype} and {scales.dtype}")
+    if scales.shape != (n, -(-k // GROUP_COLUMNS)):
+        raise ValueError(f"scales have shape {tuple(scales.shape)} for codes {tuple(codes.shape)}")
+    codes, scales = codes.contiguous(), scales.contiguous()
+    packed = _allocate(n, k, Format.INT8)
+    load_library().dspark_pack_int8(codes.data_ptr(), scales.data_ptr(), n, k, packed.data_ptr())
+    return _packed_linear(packed, bias, n, k, Format.INT8)
+
+
+def _allocate(n: int, k: int, form: Format) -> torch.Tensor:
     library = load_library()
-    packed = torch.empty(library.dspark_packed_bytes(n, k, is_bf16), dtype=torch.uint8)
+    packed = torch.empty(library.dspark_packed_bytes(n, k, form), dtype=torch.uint8)
     library.dspark_advise_huge_pages(packed.data_ptr(), packed.nbytes)
-    library.dspark_pack(weight.data_ptr(), n, k, is_bf16, packed.data_ptr())
-    padded_bias = None
-    if bias is not None:
-        padded_bias = torch.zeros(-(-n // _PANEL_COLUMNS) * _PANEL_COLUMNS)
-        padded_bias[:n] = bias.detach().float()
-    struct = PackedLinearStruct(
-        packed.data_ptr(),
-        padded_bias.data_ptr() if padded_bias is not None else None,
-        n,
-        k,
-        is_bf16,
-    )
-    return PackedLinear(struct, (packed,) if padded_bias is None else (packed, padded_bias))
+    return packed
+
+
+def _packed_linear(
+    packed: torch.Tensor, bias: torch.Tensor | None, n: int, k: int, form: Format
+) -> PackedLinear:
+    if bias is None:
+        struct = PackedLinearStruct(packed.data_ptr(), None, n, k, form)
+        return PackedLinear(struct, (packed,))
+    padded = torch.zeros(-(-n // _PANEL_COLUMNS) * _PANEL_COLUMNS)
+    padded[:n] = bias.detach().float()
+    struct = PackedLinearStruct(packed.data_ptr(), padded.data_ptr(), n, k, form)
+    return PackedLinear(struct, (packed, padded))
 
 
 def interleave_gate_up(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
@@ -66,7 +97,7 @@ def linear(team: Team, packed: PackedLinear, rows: torch.Tensor) -> torch.Tensor
     struct = packed.struct
     if rows.dim() != 2 or rows.shape[1] != struct.k:
         raise ValueError(f"rows have shape {tuple(rows.shape)}, the weight takes [*, {struct.k}]")
-    if struct.is_bf16 and struct.k % 2:
+    if struct.format == Format.BF16 and struct.k % 2:
         rows = torch.nn.functional.pad(rows, (0, 1))
     rows = rows.float().contiguous()
     result = torch.empty(rows.shape[0], struct.n)

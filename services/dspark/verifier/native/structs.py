@@ -1,4 +1,4 @@
-"""ctypes mirrors of the structs in linear.h, rows.h, attention.h and decoder.h, field for field."""
+"""ctypes mirrors of the structs in weights.h, rows.h, attention.h and decoder.h, field for field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class PackedLinearStruct(ctypes.Structure):
         ("bias", c_void_p),
         ("n", c_int32),
         ("k", c_int32),
-        ("is_bf16", c_int32),
+        ("format", c_int32),
         ("reserved", c_int32),
     )
 

@@ -120,12 +120,12 @@ def test_bfloat16_weights(
     """bf16 weights and K/V stay near float32, and rows stay independent to the bit."""
     config = VerifierConfig(
         model=str(save_tiny_model(architecture, tmp_path)),
-        dtype="bfloat16",
+        weight_dtype="bf16",
         kv_tokens=512,
         max_step_rows=2,
     )
     model = load_model(config, lambda line: None)
-    assert (model.exactness, model.dtype) == ("strict", "bfloat16")
+    assert (model.exactness, model.dtype) == ("strict", "bf16")
     expected = one_by_one(model)
     check_chunks(model, expected)
     check_tree(model, expected)

@@ -39,14 +39,14 @@ def test_what_is_reported(directory: Path) -> None:
     model = load(directory)
     assert model.kernel_class.startswith("native-avx")
     assert model.kernel_class.endswith("-fp32w-fp32a-kv-float32")
-    assert (model.exactness, model.dtype, model.device) == ("strict", "float32", "cpu")
+    assert (model.exactness, model.dtype, model.device) == ("strict", "fp32", "cpu")
     assert [rows for rows, _ in model.verify_costs] == [1, 2, 4]
     costs = [cost for _, cost in model.verify_costs]
     assert costs == sorted(costs) and costs[0] > 0
     assert model.runner.eos_token_ids == frozenset({1})
     assert model.runner.max_model_len == 512
     assert load(directory).model_digest == model.model_digest
-    assert load(directory, dtype="bfloat16").model_digest != model.model_digest
+    assert load(directory, weight_dtype="bf16").model_digest != model.model_digest
 
 
 def test_eos_ids_come_from_the_generation_config(tmp_path: Path) -> None:
@@ -65,7 +65,6 @@ def test_eos_ids_come_from_the_generation_config(tmp_path: Path) -> None:
         ({"attention": "magic"}, "--attention must be auto or one of"),
         ({"attention": "flash_attn"}, "needs a CUDA device"),
         ({"kernels": "torch", "attention": "native"}, "needs the native kernels"),
-        ({"dtype": "int3"}, "--dtype must be auto or one of"),
         ({"device": "toaster"}, "--device toaster is not a device"),
     ],
 )
@@ -138,7 +137,7 @@ def test_bfloat16_is_computed_in_float32_where_it_is_slow(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "_cpu_flags", set)
-    model = load(directory, kernels="torch", dtype="bfloat16")
+    model = load(directory, kernels="torch", weight_dtype="bf16")
     assert model.kernel_class == "torch-cpu-fp32-kv-bfloat16"
 
 
@@ -157,11 +156,11 @@ def test_fast_is_kept_when_asked_for(directory: Path) -> None:
 
 def test_a_gguf_file_gives_the_logits_of_its_weights(tmp_path: Path, directory: Path) -> None:
     path = write_gguf(tmp_path / "tiny.gguf")
-    from_gguf, plain = load(path, dtype="float32"), load(directory)
+    from_gguf, plain = load(path, weight_dtype="fp32"), load(directory)
     batch = probe_batch(plain_rows([3, 1, 4, 1, 5], range(5)), range(5), block_size=16)
     expected = np.array(plain.runner.forward(batch))
     np.testing.assert_allclose(from_gguf.runner.forward(batch), expected, rtol=1e-4, atol=1e-4)
-    assert load(path).dtype == "bfloat16"
+    assert load(path).dtype == "bf16"
 
 
 def write_gguf(path: Path) -> Path:

@@ -7,6 +7,9 @@ import torch
 from torch import nn
 
 from dspark.verifier.model.linears import RowTiledLinear, RowTiles, replace_linears
+from dspark.verifier.model.weight_format import WEIGHT_FORMATS
+
+BF16 = WEIGHT_FORMATS["bf16"]
 
 
 @pytest.mark.parametrize("sizes", [(16, 32, 64), (16,), (32, 128)])
@@ -20,7 +23,7 @@ def test_tiles_cover_the_rows(sizes: tuple[int, ...], num_rows: int) -> None:
 @pytest.mark.parametrize("num_rows", [1, 16, 21, 70])
 def test_tiled_equals_whole(num_rows: int) -> None:
     linear = nn.Linear(12, 7)
-    tiled = RowTiledLinear(linear, RowTiles((16, 32)))
+    tiled = RowTiledLinear(linear, BF16, RowTiles((16, 32)))
     rows = torch.randn(1, num_rows, 12)
     with torch.inference_mode():
         torch.testing.assert_close(tiled(rows), linear(rows))
@@ -31,11 +34,11 @@ def test_an_empty_set_means_no_tiles() -> None:
     tiles = RowTiles()
     rows = torch.randn(1, 5, 12)
     with torch.inference_mode():
-        assert torch.equal(RowTiledLinear(linear, tiles)(rows), linear(rows))
+        assert torch.equal(RowTiledLinear(linear, BF16, tiles)(rows), linear(rows))
 
 
 def test_replace_reaches_every_linear() -> None:
     model = nn.ModuleDict({"head": nn.Linear(2, 2), "body": nn.Sequential(nn.Linear(2, 2))})
-    replace_linears(model, lambda linear: RowTiledLinear(linear, RowTiles()))
+    replace_linears(model, lambda linear: RowTiledLinear(linear, BF16, RowTiles()))
     kinds = [type(m) for m in model.modules() if not list(m.children())]
     assert kinds == [RowTiledLinear, RowTiledLinear]

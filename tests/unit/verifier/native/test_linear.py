@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from dspark.verifier.model.weight_format import weight_format
 from dspark.verifier.native.library import Team
-from dspark.verifier.native.packing import interleave_gate_up, linear, pack
+from dspark.verifier.native.packing import interleave_gate_up, linear, pack, pack_int8
 
 SHAPES = [(1, 1), (5, 7), (16, 16), (33, 31), (100, 64), (64, 129)]
 
@@ -16,27 +17,34 @@ def team() -> Team:
     return Team(2)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+# Rounding of activations to 16 bits shows in int8 only: each is off by up to 2^-16 of the largest.
+TOLERANCES = {"bf16": 1e-4, "fp32": 1e-4, "int8": 2e-3}
+
+
+@pytest.mark.parametrize("name", TOLERANCES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_equals_torch(team: Team, shape: tuple[int, int], dtype: torch.dtype) -> None:
+def test_equals_torch(team: Team, shape: tuple[int, int], name: str) -> None:
     generator = torch.Generator().manual_seed(1)
-    weight = torch.randn(shape, generator=generator).to(dtype)
+    form = weight_format(name, torch.float32)
+    weight = torch.randn(shape, generator=generator).to(form.load_dtype or torch.float32)
     bias = torch.randn(shape[0], generator=generator)
-    packed = pack(weight, bias)
+    packed = form.pack(weight, bias)
     for num_rows in (1, 2, 3, 6, 7, 13):
         rows = torch.randn(num_rows, shape[1], generator=generator)
-        expected = torch.nn.functional.linear(rows.double(), weight.double(), bias.double())
+        values = form.values(weight).double()
+        expected = torch.nn.functional.linear(rows.double(), values, bias.double())
         torch.testing.assert_close(
-            linear(team, packed, rows).double(), expected, rtol=1e-5, atol=1e-4
+            linear(team, packed, rows).double(), expected, rtol=1e-5, atol=TOLERANCES[name]
         )
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("name", TOLERANCES)
 @pytest.mark.parametrize("shape", [(33, 31), (96, 576)])
 def test_rows_do_not_depend_on_their_neighbours(
-    team: Team, shape: tuple[int, int], dtype: torch.dtype
+    team: Team, shape: tuple[int, int], name: str
 ) -> None:
-    packed = pack(torch.randn(shape).to(dtype))
+    form = weight_format(name, torch.float32)
+    packed = form.pack(torch.randn(shape).to(form.load_dtype or torch.float32), None)
     rows = torch.randn(200, shape[1])
     alone = torch.cat([linear(team, packed, row[None]) for row in rows])
     for num_rows in (*range(1, 41), 96, 97, 200):
@@ -53,6 +61,31 @@ def test_the_number_of_threads_does_not_matter(team: Team) -> None:
 def test_rows_of_the_wrong_size_are_refused(team: Team) -> None:
     with pytest.raises(ValueError, match=r"\(2, 5\).*\[\*, 4\]"):
         linear(team, pack(torch.randn(3, 4)), torch.randn(2, 5))
+
+
+def test_sums_of_the_largest_codes_do_not_overflow(team: Team) -> None:
+    codes = torch.full((1, 4096), 127, dtype=torch.int8)
+    packed = pack_int8(codes, torch.full((1, 64), 0.5).bfloat16())
+    result = linear(team, packed, torch.full((1, 4096), 3.0))
+    torch.testing.assert_close(result, torch.tensor([[4096 * 127 * 0.5 * 3.0]]))
+
+
+def test_rows_of_zeros_give_the_bias(team: Team) -> None:
+    packed = weight_format("int8", torch.float32).pack(torch.randn(5, 70), torch.arange(5.0))
+    assert torch.equal(linear(team, packed, torch.zeros(2, 70)), torch.arange(5.0).expand(2, 5))
+
+
+@pytest.mark.parametrize(
+    ("codes", "scales"),
+    [
+        (torch.zeros(2, 65, dtype=torch.int8), torch.zeros(2, 1).bfloat16()),
+        (torch.zeros(2, 64), torch.zeros(2, 1).bfloat16()),
+        (torch.zeros(2, 64, dtype=torch.int8), torch.zeros(2, 1)),
+    ],
+)
+def test_codes_and_scales_must_fit(codes: torch.Tensor, scales: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match="scales"):
+        pack_int8(codes, scales)
 
 
 def test_no_rows_give_no_rows(team: Team) -> None:

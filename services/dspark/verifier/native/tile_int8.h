@@ -1,0 +1,99 @@
+// Tiles with int8 weights and 16-bit activations.
+//
+// Products are summed in 32-bit integers over a group of 64 k, which cannot overflow (64 * 127 * 32767 is
+// below 2^28.1), so the order of those additions is free; groups are then added as floats in ascending
+// order. So an output depends on its own row only, whatever the vector width.
+#pragma once
+
+#include <algorithm>
+
+#include "weights.h"
+
+constexpr float kMaxCode = 32767.0f;
+
+// codes [padded] of x [size], symmetric and rounded to nearest even; returns what one code is worth.
+static inline float encode_row(const float* x, int size, int16_t* codes, int padded) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  __m256 top8 = _mm256_setzero_ps();
+  int i = 0;
+  for (; i + kLanes <= size; i += kLanes) top8 = _mm256_max_ps(top8, _mm256_andnot_ps(sign, load8(x + i)));
+  float top = max8(top8);
+  for (; i < size; ++i) top = std::max(top, std::fabs(x[i]));
+  const float scale = top / kMaxCode;
+  const float inverse = scale > 0 ? 1.0f / scale : 0.0f;
+  const __m256 inverse8 = _mm256_set1_ps(inverse);
+  for (i = 0; i + kLanes <= size; i += kLanes) {
+    const __m256i code = _mm256_cvtps_epi32(_mm256_mul_ps(load8(x + i), inverse8));
+    const __m128i packed = _mm_packs_epi32(_mm256_castsi256_si128(code), _mm256_extracti128_si256(code, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + i), packed);
+  }
+  for (; i < size; ++i) codes[i] = int16_t(std::min(std::nearbyint(x[i] * inverse), kMaxCode));
+  for (; i < padded; ++i) codes[i] = 0;
+  return scale;
+}
+
+// acc[r][v] += the products of one pair of k. Each row is finished before the next is loaded, which the
+// compiler is made to keep to: it would load all rows first and have no registers left for the sums.
+template <int ROWS, int HALVES>
+static inline void add_pair(Rows x, const int16_t* codes, const char* weights, size_t half_bytes,
+                            IntVector (&acc)[ROWS][HALVES * (kHalf / kWidth)]) {
+  constexpr int PER_HALF = kHalf / kWidth;
+  IntVector w[HALVES * PER_HALF];
+  UNROLL for (int v = 0; v < HALVES * PER_HALF; ++v) {
+    w[v] = ivload_int8(weights + v / PER_HALF * half_bytes + v % PER_HALF * 2 * kWidth);
+  }
+  UNROLL for (int r = 0; r < ROWS; ++r) {
+    IntVector xs = ivset_pair(codes + size_t(r) * x.code_stride);
+    asm volatile("" : "+v"(xs));
+    UNROLL for (int v = 0; v < HALVES * PER_HALF; ++v) {
+      acc[r][v] = ivdot(acc[r][v], xs, w[v]);
+      asm volatile("" : "+v"(acc[r][v]));
+    }
+  }
+}
+
+// The 32 pairs of a group; what follows is fetched once in two pairs.
+template <int ROWS, int HALVES>
+static inline void add_group(Rows x, const char* group, size_t half_bytes, int first_k, Fetch fetch,
+                             IntVector (&acc)[ROWS][HALVES * (kHalf / kWidth)]) {
+  const int16_t* codes = x.codes + first_k;
+  for (int i = 0; i < kGroup / 4; ++i) {
+    for (int h = 0; h < HALVES; ++h) _mm_prefetch(fetch.from + h * half_bytes, _MM_HINT_T0);
+    fetch.from += fetch.stride;
+    add_pair<ROWS, HALVES>(x, codes, group, half_bytes, acc);
+    add_pair<ROWS, HALVES>(x, codes + 2, group + kPairBytes, half_bytes, acc);
+    codes += 4;
+    group += 2 * kPairBytes;
+  }
+}
+
+template <int ROWS, int HALVES>
+static inline void tile_int8(Rows x, const char* base, size_t half_bytes, int groups, Fetch fetch,
+                             const float* bias, float* out) {
+  constexpr int PER_HALF = kHalf / kWidth;
+  constexpr int V = HALVES * PER_HALF;
+  Vector sums[ROWS][V];
+  for (int r = 0; r < ROWS; ++r) {
+    for (int v = 0; v < V; ++v) sums[r][v] = vzero();
+  }
+  for (int g = 0; g < groups; ++g) {
+    IntVector acc[ROWS][V];
+    UNROLL for (int r = 0; r < ROWS; ++r) {
+      UNROLL for (int v = 0; v < V; ++v) acc[r][v] = ivzero();
+    }
+    const char* group = base + size_t(g) * kGroupBytes;
+    add_group<ROWS, HALVES>(x, group, half_bytes, g * kGroup, fetch, acc);
+    fetch.from += kGroup / 4 * fetch.stride;
+    for (int v = 0; v < V; ++v) {
+      const char* scales = group + v / PER_HALF * half_bytes + kGroupCodes;
+      const Vector scale = vload_bf16(reinterpret_cast<const uint16_t*>(scales) + v % PER_HALF * kWidth);
+      for (int r = 0; r < ROWS; ++r) sums[r][v] = vfma(ivfloat(acc[r][v]), scale, sums[r][v]);
+    }
+  }
+  for (int v = 0; v < V; ++v) {
+    const Vector start = bias ? vload(bias + v * kWidth) : vzero();
+    for (int r = 0; r < ROWS; ++r) {
+      vstore(out + r * kPanel + v * kWidth, vfma(sums[r][v], vset(x.scales[r]), start));
+    }
+  }
+}
