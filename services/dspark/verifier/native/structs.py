@@ -1,4 +1,4 @@
-"""ctypes mirrors of the structs in weights.h, rows.h, attention.h and decoder.h, field for field."""
+"""ctypes mirrors of the structs in weights.h, rows.h, attention.h and decoder.h."""
 
 from __future__ import annotations
 
