@@ -1,0 +1,1 @@
+"""Compares a model's weight dtypes: how well each predicts texts, and how far they agree."""
