@@ -11,12 +11,19 @@ import sys
 from collections.abc import Sequence
 from types import FrameType, ModuleType
 
-from dspark.cli import bench, chat, generate, models_command, serve
+from dspark.cli import bench, chat, eval_command, generate, models_command, serve
 from dspark.cli.failure import CliError
 from dspark.config import SettingError
 from dspark.errors import DSparkError, InvalidArgument, ModelNotFound
 
-_COMMANDS: tuple[ModuleType, ...] = (serve, chat, generate, bench, models_command)
+_COMMANDS: tuple[ModuleType, ...] = (
+    serve,
+    chat,
+    generate,
+    bench,
+    eval_command,
+    models_command,
+)
 _FAILED = 1
 _USAGE = 2
 _INTERRUPTED = 130

@@ -13,7 +13,7 @@ from dspark.cli.models.known import DEFAULT_MODEL, KNOWN_MODELS
 from dspark.cli.models.prepare import known_entry
 
 
-@pytest.mark.parametrize("command", ["serve", "chat", "generate", "bench", "models"])
+@pytest.mark.parametrize("command", ["serve", "chat", "generate", "bench", "eval", "models"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         run([command, "--help"])
