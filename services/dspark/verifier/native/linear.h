@@ -4,37 +4,50 @@
 #include "tile_float.h"
 #include "tile_int8.h"
 
-constexpr size_t kStreamBytes = 2048;  // fetched ahead where one tile takes all rows, over its halves
+constexpr size_t kStreamBytes = 4096;  // fetched ahead where one tile takes all rows, over its halves
 
-// ROWS rows by HALVES halves of a panel; rows of out are kPanel apart.
-template <int ROWS, int HALVES>
+// Halves that a tile takes at once. Floating-point sums of one or two rows of a half are too few to hide the
+// time of an addition; integers need no more, and read one stream.
+static constexpr int halves_of(Format format, int rows) {
+  return format != kInt8 && rows <= kMaxRowsOfPanel ? 2 : 1;
+}
+
+// ROWS rows of a tile; rows of out are kPanel apart.
+template <Format FORMAT, int ROWS>
 static void tile(const PackedLinear& w, const char* base, const float* bias, Rows x, Fetch fetch,
                  float* out) {
-  switch (w.format) {
-    case kFp32:
-      return tile_fp32<ROWS, HALVES>(x, base, w.half_bytes(), w.k, bias, out);
-    case kBf16:
-      return tile_bf16<ROWS, HALVES>(x, base, w.half_bytes(), w.padded_k() / 2, fetch, bias, out);
-    case kInt8:
-      return tile_int8<ROWS, HALVES>(x, base, w.half_bytes(), w.padded_k() / kGroup, fetch, bias, out);
+  constexpr int HALVES = halves_of(FORMAT, ROWS);
+  if constexpr (FORMAT == kFp32) {
+    tile_fp32<ROWS, HALVES>(x, base, w.half_bytes(), w.k, bias, out);
+  } else if constexpr (FORMAT == kBf16) {
+    tile_bf16<ROWS, HALVES>(x, base, w.half_bytes(), w.padded_k() / 2, fetch, bias, out);
+  } else {
+    tile_int8<ROWS>(x, base, w.padded_k() / kGroup, fetch, bias, out);
   }
 }
 
 using Tile = void (*)(const PackedLinear&, const char*, const float*, Rows, Fetch, float*);
 
-static constexpr int halves_of(int rows) { return rows <= kMaxRowsOfPanel ? 2 : 1; }
-
-template <int ROWS>
-static constexpr Tile kTile = tile<ROWS, halves_of(ROWS)>;
-
+template <Format FORMAT>
 static inline Tile tile_of(int rows) {
   static constexpr Tile kTiles[] = {
-      kTile<1>, kTile<2>, kTile<3>, kTile<4>, kTile<5>, kTile<6>,
+      tile<FORMAT, 1>, tile<FORMAT, 2>, tile<FORMAT, 3>, tile<FORMAT, 4>,  tile<FORMAT, 5>,  tile<FORMAT, 6>,
 #if defined(__AVX512BW__)
-      kTile<7>, kTile<8>, kTile<9>, kTile<10>, kTile<11>, kTile<12>,
+      tile<FORMAT, 7>, tile<FORMAT, 8>, tile<FORMAT, 9>, tile<FORMAT, 10>, tile<FORMAT, 11>, tile<FORMAT, 12>,
 #endif
   };
   return kTiles[rows - 1];
+}
+
+static inline Tile tile_of(Format format, int rows) {
+  switch (format) {
+    case kFp32:
+      return tile_of<kFp32>(rows);
+    case kBf16:
+      return tile_of<kBf16>(rows);
+    default:
+      return tile_of<kInt8>(rows);
+  }
 }
 
 // How many of ``left`` rows the first of ``parts`` near-equal parts takes.
@@ -49,7 +62,7 @@ static inline void tiles_of_block(const PackedLinear& w, const char* base, const
   const char* from = base + (tiles == 1 ? kStreamBytes / halves : halves * w.half_bytes());
   for (int t = 0, first = 0; t < tiles; ++t, from += share) {
     const int count = part_of(rows - first, tiles - t);
-    tile_of(count)(w, base, bias, x.from(first), {from, stride}, out + first * kPanel);
+    tile_of(w.format, count)(w, base, bias, x.from(first), {from, stride}, out + first * kPanel);
     first += count;
   }
 }
@@ -60,7 +73,7 @@ static inline void panel_block(const PackedLinear& w, int panel, Rows x, int row
   const size_t half_bytes = w.half_bytes();
   const char* base = static_cast<const char*>(w.weight) + 2 * half_bytes * panel;
   const float* bias = w.bias ? w.bias + panel * kPanel : nullptr;
-  const int halves = halves_of(part_of(rows, part_of(rows, kMaxRows)));
+  const int halves = halves_of(w.format, part_of(rows, part_of(rows, kMaxRows)));
   for (int h = 0; h < 2; h += halves) {
     tiles_of_block(w, base + h * half_bytes, bias ? bias + h * kHalf : nullptr, halves, x, rows,
                    out + h * kHalf);

@@ -32,65 +32,62 @@ static inline float encode_row(const float* x, int size, int16_t* codes, int pad
   return scale;
 }
 
+constexpr int kVectors = kHalf / kWidth;
+
 // acc[r][v] += the products of one pair of k. Each row is finished before the next is loaded, which the
 // compiler is made to keep to: it would load all rows first and have no registers left for the sums.
-template <int ROWS, int HALVES>
-static inline void add_pair(Rows x, const int16_t* codes, const char* weights, size_t half_bytes,
-                            IntVector (&acc)[ROWS][HALVES * (kHalf / kWidth)]) {
-  constexpr int PER_HALF = kHalf / kWidth;
-  IntVector w[HALVES * PER_HALF];
-  UNROLL for (int v = 0; v < HALVES * PER_HALF; ++v) {
-    w[v] = ivload_int8(weights + v / PER_HALF * half_bytes + v % PER_HALF * 2 * kWidth);
-  }
+template <int ROWS>
+static inline void add_pair(Rows x, const int16_t* codes, const char* weights,
+                            IntVector (&acc)[ROWS][kVectors]) {
+  IntVector w[kVectors];
+  UNROLL for (int v = 0; v < kVectors; ++v) w[v] = ivload_int8(weights + v * 2 * kWidth);
   UNROLL for (int r = 0; r < ROWS; ++r) {
     IntVector xs = ivset_pair(codes + size_t(r) * x.code_stride);
     asm volatile("" : "+v"(xs));
-    UNROLL for (int v = 0; v < HALVES * PER_HALF; ++v) {
+    UNROLL for (int v = 0; v < kVectors; ++v) {
       acc[r][v] = ivdot(acc[r][v], xs, w[v]);
       asm volatile("" : "+v"(acc[r][v]));
     }
   }
 }
 
-// The 32 pairs of a group; what follows is fetched once in two pairs.
-template <int ROWS, int HALVES>
-static inline void add_group(Rows x, const char* group, size_t half_bytes, int first_k, Fetch fetch,
-                             IntVector (&acc)[ROWS][HALVES * (kHalf / kWidth)]) {
+// The 32 pairs of a group; what follows is fetched once in two pairs, into the second-level cache, since the
+// first has too few misses in flight for the rate at which one row uses up int8 weights.
+template <int ROWS>
+static inline void add_group(Rows x, const char* group, int first_k, Fetch fetch,
+                             IntVector (&acc)[ROWS][kVectors]) {
   const int16_t* codes = x.codes + first_k;
   for (int i = 0; i < kGroup / 4; ++i) {
-    for (int h = 0; h < HALVES; ++h) _mm_prefetch(fetch.from + h * half_bytes, _MM_HINT_T0);
+    _mm_prefetch(fetch.from, _MM_HINT_T1);
     fetch.from += fetch.stride;
-    add_pair<ROWS, HALVES>(x, codes, group, half_bytes, acc);
-    add_pair<ROWS, HALVES>(x, codes + 2, group + kPairBytes, half_bytes, acc);
+    add_pair<ROWS>(x, codes, group, acc);
+    add_pair<ROWS>(x, codes + 2, group + kPairBytes, acc);
     codes += 4;
     group += 2 * kPairBytes;
   }
 }
 
-template <int ROWS, int HALVES>
-static inline void tile_int8(Rows x, const char* base, size_t half_bytes, int groups, Fetch fetch,
-                             const float* bias, float* out) {
-  constexpr int PER_HALF = kHalf / kWidth;
-  constexpr int V = HALVES * PER_HALF;
-  Vector sums[ROWS][V];
+// ROWS rows by one half.
+template <int ROWS>
+static inline void tile_int8(Rows x, const char* base, int groups, Fetch fetch, const float* bias, float* out) {
+  Vector sums[ROWS][kVectors];
   for (int r = 0; r < ROWS; ++r) {
-    for (int v = 0; v < V; ++v) sums[r][v] = vzero();
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = vzero();
   }
   for (int g = 0; g < groups; ++g) {
-    IntVector acc[ROWS][V];
+    IntVector acc[ROWS][kVectors];
     UNROLL for (int r = 0; r < ROWS; ++r) {
-      UNROLL for (int v = 0; v < V; ++v) acc[r][v] = ivzero();
+      UNROLL for (int v = 0; v < kVectors; ++v) acc[r][v] = ivzero();
     }
     const char* group = base + size_t(g) * kGroupBytes;
-    add_group<ROWS, HALVES>(x, group, half_bytes, g * kGroup, fetch, acc);
+    add_group<ROWS>(x, group, g * kGroup, fetch, acc);
     fetch.from += kGroup / 4 * fetch.stride;
-    for (int v = 0; v < V; ++v) {
-      const char* scales = group + v / PER_HALF * half_bytes + kGroupCodes;
-      const Vector scale = vload_bf16(reinterpret_cast<const uint16_t*>(scales) + v % PER_HALF * kWidth);
+    for (int v = 0; v < kVectors; ++v) {
+      const Vector scale = vload_bf16(reinterpret_cast<const uint16_t*>(group + kGroupCodes) + v * kWidth);
       for (int r = 0; r < ROWS; ++r) sums[r][v] = vfma(ivfloat(acc[r][v]), scale, sums[r][v]);
     }
   }
-  for (int v = 0; v < V; ++v) {
+  for (int v = 0; v < kVectors; ++v) {
     const Vector start = bias ? vload(bias + v * kWidth) : vzero();
     for (int r = 0; r < ROWS; ++r) {
       vstore(out + r * kPanel + v * kWidth, vfma(sums[r][v], vset(x.scales[r]), start));
