@@ -11,7 +11,7 @@ import pytest
 from harness.distributions import closure, top_level_modules_outside
 from harness.repository import module_name, sources
 
-SERVICES = ("gateway", "scheduler", "candidates", "verifier")
+SERVICES = ("gateway", "scheduler", "candidates", "verifier", "cli")
 IMPORT_ALL = """
 import importlib, json, sys
 

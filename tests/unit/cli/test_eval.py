@@ -195,7 +195,7 @@ def test_results_are_shown_and_written(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "text.txt").write_text("some text")
-    (tmp_path / "p.json").write_text('[{"kind": "chat", "prompt": "p"}]')
+    (tmp_path / "p.json").write_text('[{"kind": "[chat]", "prompt": "p"}]')
     agreement = Agreement(num_tokens=8, num_same_top=6, kl_sum=math.nan, common_prefix=3)
     sides = (result("bf16", -20.0), result("int8", -1e6, agreement))
     monkeypatch.setattr(eval_command, "run_sides", lambda *_: sides)
@@ -209,7 +209,7 @@ def test_results_are_shown_and_written(
     assert written["overall"]["same_top"] == 0.75
     shown = capsys.readouterr().out
     assert "75.00%" in shown
-    assert "chat" in shown
+    assert "[chat]" in shown
     assert "7.389" in shown
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
 
@@ -15,7 +16,7 @@ def texts_table(report: dict[str, Any]) -> Table:
     for text in report["texts"]:
         both = text["perplexity"]
         table.add_row(
-            text["file"],
+            escape(text["file"]),
             str(text["tokens"]),
             f"{both['reference']:.4g}",
             f"{both['other']:.4g}",
@@ -31,7 +32,7 @@ def prompts_table(report: dict[str, Any]) -> Table:
     columns = ("prompts", "tokens", "same top", "KL (nats)", "prefix", "of", "identical")
     table = _table(title, "kind", columns)
     for row in report["kinds"]:
-        _add_agreement(table, row["kind"], row)
+        _add_agreement(table, escape(row["kind"]) or "-", row)
     table.add_section()
     _add_agreement(table, "overall", report["overall"])
     return table
