@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from dspark.cli.benchmark.load import LoadSettings, run_load
 from dspark.cli.benchmark.plan import BenchPrompt, load_prompts, plan_requests
 from dspark.cli.benchmark.table import results_table, sources_table
 from dspark.cli.connection import add_connection_arguments, serving_target
-from dspark.cli.failure import CliError
+from dspark.cli.json_output import check_writable, write_json
 from dspark.cli.progress import Progress
 from dspark.client import AsyncClient
 
@@ -70,20 +69,12 @@ def run(arguments: argparse.Namespace) -> int:
         repeats=arguments.repeats,
     )
     if arguments.json:
-        _check_writable(arguments.json)
+        check_writable(arguments.json)
     results = asyncio.run(_measure(arguments, config))
     if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+        write_json(arguments.json, results)
     _show(results)
     return 0 if results["identical"] else 1
-
-
-def _check_writable(path: Path) -> None:
-    """Raises CliError, before minutes of measuring, if results cannot be written there."""
-    try:
-        path.open("a").close()
-    except OSError as error:
-        raise CliError(f"--json {path}: {error.strerror}", exit_code=2) from error
 
 
 async def _measure(arguments: argparse.Namespace, config: BenchConfig) -> dict[str, Any]:
