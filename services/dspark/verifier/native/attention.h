@@ -79,7 +79,7 @@ static inline void dot_scores(const float* q, int dim, const Element* k, size_t 
       UNROLL for (int g = 0; g < QUERIES; ++g) {
         query[g] = _mm256_loadu_ps(q + g * dim + d);
         // Hidden from the compiler, which would load it again for each key.
-        asm volatile("" : "+x"(query[g]));
+        KEEP(query[g]);
       }
       UNROLL for (int i = 0; i < kKeys; ++i) {
         const __m256 part = load8(key[i] + d);

@@ -13,6 +13,11 @@ constexpr int kLanes = 8;
 // Loops over arrays of vectors must be unrolled early, or the compiler keeps the arrays in memory.
 #define UNROLL _Pragma("GCC unroll 16")
 
+// Hides where a register's value comes from, so that the compiler neither moves nor repeats its making.
+#ifndef KEEP
+#define KEEP(value) asm volatile("" : "+v"(value))
+#endif
+
 static inline __m256 bf16_to_float(const uint16_t* source) {
   const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source));
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));

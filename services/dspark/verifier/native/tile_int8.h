@@ -43,10 +43,10 @@ static inline void add_pair(Rows x, const int16_t* codes, const char* weights,
   UNROLL for (int v = 0; v < kVectors; ++v) w[v] = ivload_int8(weights + v * 2 * kWidth);
   UNROLL for (int r = 0; r < ROWS; ++r) {
     IntVector xs = ivset_pair(codes + size_t(r) * x.code_stride);
-    asm volatile("" : "+v"(xs));
+    KEEP(xs);
     UNROLL for (int v = 0; v < kVectors; ++v) {
       acc[r][v] = ivdot(acc[r][v], xs, w[v]);
-      asm volatile("" : "+v"(acc[r][v]));
+      KEEP(acc[r][v]);
     }
   }
 }
