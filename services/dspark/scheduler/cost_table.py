@@ -24,11 +24,6 @@ class CostTable:
             rows, ms = monotone[-2]
             self._slope = (self._last_ms - ms) / (self._last_rows - rows)
 
-    @classmethod
-    def measured(cls, points: Sequence[tuple[int, float]]) -> CostTable | None:
-        """None when nothing was measured."""
-        return cls(points) if points else None
-
     @property
     def max_rows(self) -> int:
         """Rows of the last measured point."""

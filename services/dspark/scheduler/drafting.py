@@ -12,7 +12,7 @@ from dspark.proposal import DraftProposal, ProposeItem
 from dspark.scheduler.batcher import Batch
 from dspark.scheduler.calibration import Calibration
 from dspark.scheduler.candidates_link import CandidatesLink
-from dspark.scheduler.cost_table import CostTable
+from dspark.scheduler.online_costs import OnlineCosts
 from dspark.scheduler.policy.interface import (
     Budget,
     RequestView,
@@ -33,7 +33,6 @@ FIRST_PROPOSE_MS = 2.0
 FIRST_SCORE = 0.7
 # Recent proposals remembered of a request, and of all of them for requests that are new.
 NUM_PROFILES = 8
-MAX_SLOWNESS = 4.0
 # Successors are worth having while candidates are asked; steps after the last asking in which they
 # still are.
 SUCCESSOR_STEPS = 4
@@ -77,10 +76,8 @@ class Drafting:
     policy: SpeculationPolicy
     link: CandidatesLink | None
     limits: DraftLimits
-    costs: CostTable | None
+    costs: OnlineCosts | None
     calibration: Calibration = field(default_factory=Calibration)
-    # forward time over what the cost table says
-    slowness: MovingAverage = field(default_factory=lambda: MovingAverage(1.0, weight=0.05))
     propose_ms: MovingAverage = field(default_factory=lambda: MovingAverage(FIRST_PROPOSE_MS))
     step: int = 0
     # time that the last step waited for candidates, and all that drafting took of it
@@ -152,10 +149,9 @@ class Drafting:
         return self.link is not None and self.link.graph.has_ends
 
     def note_forward(self, num_rows: int, forward_ms: float) -> None:
-        """Compare a forward pass with the cost table: the machine may be faster or slower now."""
-        if self.costs is not None and 0 < num_rows <= self.costs.max_rows and forward_ms > 0:
-            ratio = forward_ms / self.costs.ms(num_rows)
-            self.slowness.add(min(max(ratio, 1 / MAX_SLOWNESS), MAX_SLOWNESS))
+        """What a pass took, for the prices of the next ones."""
+        if self.costs is not None:
+            self.costs.observe(num_rows, forward_ms)
 
     def end(self, request: Request, completed: bool) -> None:
         self._states.pop(request, None)
@@ -248,10 +244,9 @@ class Drafting:
             num_rows=batch.num_rows,
             num_committing=batch.num_committing,
             max_nodes=batch.max_nodes,
-            # Only ratios of times matter: in units of the table's milliseconds.
-            overhead_ms=overhead_ms / self.slowness.value,
-            propose_ms=self.propose_ms.value / self.slowness.value,
-            costs=self.costs,
+            overhead_ms=overhead_ms,
+            propose_ms=self.propose_ms.value,
+            costs=None if self.costs is None else self.costs.table,
         )
 
     def _state(self, request: Request) -> _DraftState:

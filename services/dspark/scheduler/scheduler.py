@@ -13,10 +13,10 @@ from dspark.generation import RequestSpec
 from dspark.scheduler.batcher import Batcher
 from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.config import SchedulerConfig
-from dspark.scheduler.cost_table import CostTable
 from dspark.scheduler.drafting import Drafting, DraftLimits
 from dspark.scheduler.limits import Limits
 from dspark.scheduler.live_requests import LiveRequests
+from dspark.scheduler.online_costs import OnlineCosts
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
 from dspark.scheduler.progress import Progress
@@ -209,7 +209,7 @@ class Scheduler:
             POLICIES[config.policy](settings),
             self._candidates,
             limits,
-            CostTable.measured(info.verify_costs),
+            OnlineCosts.measured(info.verify_costs),
         )
 
 

@@ -20,8 +20,8 @@ from dspark.proposal import (
 from dspark.sampling import SamplingParams, SpeculationParams
 from dspark.scheduler.batcher import Batch, ScheduledRows
 from dspark.scheduler.candidates_link import CandidatesLink
-from dspark.scheduler.cost_table import CostTable
 from dspark.scheduler.drafting import Drafting, DraftLimits, fitting
+from dspark.scheduler.online_costs import OnlineCosts
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
 from dspark.scheduler.request import Request
@@ -59,7 +59,7 @@ def make_drafting(worker: Worker, policy: str = "fixed", **limits: int) -> Draft
     sizes = DraftLimits(100, 1000, 15, mute_after=2, mute_steps=10)
     settings = PolicySettings(num_draft_tokens=7)
     return Drafting(
-        POLICIES[policy](settings), link, replace(sizes, **limits), CostTable([(1, 20.0)])
+        POLICIES[policy](settings), link, replace(sizes, **limits), OnlineCosts([(1, 20.0)])
     )
 
 

@@ -22,14 +22,16 @@ from dspark.scheduler.batcher import Batch, ScheduledRows
 from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.cost_table import CostTable
 from dspark.scheduler.drafting import Drafting, DraftLimits
+from dspark.scheduler.online_costs import OnlineCosts
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
 from dspark.scheduler.request import Request
 from dspark.step import WorkResult, WorkStatus
 from dspark.token_tree import TokenTree, chain
 
-CPU = CostTable([(1, 22.0), (8, 28.0), (16, 40.0), (64, 110.0)])
-FLAT = CostTable([(1, 22.0), (512, 23.0)])
+Points = tuple[tuple[int, float], ...]
+CPU = ((1, 22.0), (8, 28.0), (16, 40.0), (64, 110.0))
+FLAT = ((1, 22.0), (512, 23.0))
 OVERHEAD_MS = 2.0
 PROPOSE_MS = 2.0
 NUM_STEPS = 300
@@ -77,20 +79,20 @@ class Source:
         return tuple(range(1, accepted + 1)), (*[RIGHT] * accepted, WRONG)
 
 
-async def tokens_per_ms(source: Source, costs: CostTable, num_requests: int, policy: str) -> float:
+async def tokens_per_ms(source: Source, costs: Points, num_requests: int, policy: str) -> float:
     link = CandidatesLink(source, CircuitBreaker(3, 1.0, 30.0), propose_deadline_s=10.0)
     link.info = await source.info()
     limits = DraftLimits(10, 10**6, 15, mute_after=10**6, mute_steps=1)
-    drafting = Drafting(POLICIES[policy](PolicySettings()), link, limits, costs)
+    drafting = Drafting(POLICIES[policy](PolicySettings()), link, limits, OnlineCosts(costs))
     requests = [_decoding(drafting, index) for index in range(num_requests)]
-    num_tokens, total_ms = 0, 0.0
+    table, num_tokens, total_ms = CostTable(costs), 0, 0.0
     for _ in range(NUM_STEPS):
         num_calls = source.num_calls
         drafting.propose_ms.value = PROPOSE_MS
         batch = Batch(tuple(ScheduledRows(request, 1) for request in requests), max_nodes=200)
         drafts = await drafting.draft(batch, OVERHEAD_MS)
         num_nodes = sum(len(tree) for tree in drafts.values())
-        total_ms += OVERHEAD_MS + costs.ms(num_requests + num_nodes)
+        total_ms += OVERHEAD_MS + table.ms(num_requests + num_nodes)
         total_ms += PROPOSE_MS * (source.num_calls - num_calls)
         for request in requests:
             tree = drafts.get(request, TokenTree())
@@ -121,7 +123,7 @@ def _result(request: Request, accepted: tuple[int, ...], committed: tuple[int, .
     [(0.9, 0.0, 1.0), (0.9, 0.1, 1.0), (0.5, 0.5, 1.0), (0.8, 0.8, 0.3), (0.3, 0.9, 1.0)],
 )
 async def test_speculation_does_not_cost_more_than_it_explores(
-    claimed: float, true: float, hit_rate: float, num_requests: int, costs: CostTable
+    claimed: float, true: float, hit_rate: float, num_requests: int, costs: Points
 ) -> None:
     source = Source(claimed, true, hit_rate)
     on = await tokens_per_ms(source, costs, num_requests, "threshold")
@@ -134,7 +136,7 @@ async def test_speculation_does_not_cost_more_than_it_explores(
     [(0.7, 1, CPU, 1.5), (0.9, 1, CPU, 2.5), (0.9, 8, CPU, 1.1), (0.6, 8, FLAT, 2.0)],
 )
 async def test_good_candidates_pay(
-    true: float, num_requests: int, costs: CostTable, gain: float
+    true: float, num_requests: int, costs: Points, gain: float
 ) -> None:
     source = Source(true, true)
     on = await tokens_per_ms(source, costs, num_requests, "threshold")
