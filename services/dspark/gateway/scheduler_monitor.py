@@ -13,6 +13,8 @@ from dspark.gateway.token_source import SchedulerInfo, TokenSource
 log = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 1.0
+# While nothing can be served, readiness is worth more than the cost of asking.
+RETRY_INTERVAL_S = 0.1
 
 
 class SchedulerMonitor:
@@ -63,4 +65,4 @@ class SchedulerMonitor:
             if self.is_ready != was_ready:
                 was_ready = self.is_ready
                 await on_change(was_ready)
-            await asyncio.sleep(POLL_INTERVAL_S)
+            await asyncio.sleep(POLL_INTERVAL_S if self.is_ready else RETRY_INTERVAL_S)

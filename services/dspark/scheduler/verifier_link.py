@@ -13,7 +13,7 @@ from dspark.step import StepOutcome, StepPlan, VerifierInfo
 log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S = 0.02
-MAX_BACKOFF_S = 1.0
+MAX_BACKOFF_S = 0.2
 
 
 class Verifier(Protocol):

@@ -44,6 +44,7 @@ async def test_the_last_info_serves_through_a_passing_failure() -> None:
 
 async def test_watching_reports_changes_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduler_monitor, "POLL_INTERVAL_S", 0)
+    monkeypatch.setattr(scheduler_monitor, "RETRY_INTERVAL_S", 0)
     source = ScriptedSource(NotReady("loading"))
     changes: list[bool] = []
 

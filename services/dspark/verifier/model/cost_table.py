@@ -29,7 +29,7 @@ def measure_costs(
 
 
 def _median_ms(forward: Forward, num_rows: int, context: int, block_size: int) -> float:
-    repeats = 5 if num_rows <= _MANY_ROWS else 2
+    repeats = 3 if num_rows <= _MANY_ROWS else 1
     times = [_time_rows(forward, num_rows, context, block_size) for _ in range(repeats)]
     return round(statistics.median_low(times) * 1000, 3)
 
