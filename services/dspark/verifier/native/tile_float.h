@@ -23,7 +23,7 @@ static inline void tile_bf16(Rows x, const char* base, size_t half_bytes, int st
     Vector w[V];
     for (int h = 0; h < HALVES; ++h) {
       const uint32_t* pairs = half[h] + size_t(step) * kHalf;
-      _mm_prefetch(fetch.from + h * half_bytes + size_t(step) * fetch.stride, _MM_HINT_T0);
+      _mm_prefetch(fetch.from + h * half_bytes + size_t(step) * fetch.stride, _MM_HINT_T1);
       for (int v = 0; v < PER_HALF; ++v) w[h * PER_HALF + v] = vload_even(pairs + v * kWidth);
     }
     for (int r = 0; r < ROWS; ++r) {
