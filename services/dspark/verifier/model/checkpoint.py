@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from dspark.verifier.interfaces import ModelRefused, Progress
 
@@ -43,7 +44,7 @@ def load_checkpoint(name: str, dtype: torch.dtype | None, progress: Progress) ->
         if path.is_file() and path.suffix == ".gguf":
             return _load_gguf(path, dtype)
         return _load_directory(path if path.is_dir() else _download(name), dtype)
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().splitlines()
         raise ModelRefused(reason[0] if reason else type(error).__name__) from error
 

@@ -87,6 +87,13 @@ def test_a_name_that_is_nothing() -> None:
     assert "no directory or .gguf file" in refusal(Path("a/b/c"))
 
 
+def test_damaged_weights(tmp_path: Path) -> None:
+    save_tiny_model("llama", tmp_path)
+    (weights,) = tmp_path.glob("*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:1000])
+    assert refusal(tmp_path)
+
+
 def test_a_damaged_config(tmp_path: Path) -> None:
     save_tiny_model("llama", tmp_path)
     (tmp_path / "config.json").write_text("{")
