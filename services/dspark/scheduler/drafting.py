@@ -84,6 +84,8 @@ class Drafting:
     waited_ms: float = 0.0
     took_ms: float = 0.0
     _states: dict[Request, _DraftState] = field(default_factory=dict)
+    # what each request may ask for in the next step, if that is decided already
+    _foreseen: dict[Request, Budget] | None = None
     _asked_at: int = -SUCCESSOR_STEPS
     _profiles: deque[tuple[float, ...]] = field(default_factory=lambda: deque(maxlen=NUM_PROFILES))
 
@@ -99,6 +101,21 @@ class Drafting:
             return 0
         return link.info.top_k if self.step - self._asked_at < SUCCESSOR_STEPS else 0
 
+    def foresee(self, batch: Batch, overhead_ms: float) -> None:
+        """Decide what the step after ``batch`` asks for, while the verifier computes this one.
+
+        Everything that the policy looks at is known by then; in the next step only the tokens are
+        new, and until it is on its way the verifier waits.
+        """
+        self._foreseen = None
+        link = self.link
+        if self.policy.is_off or link is None or not link.is_usable:
+            return
+        wishes = self._wishes(link, batch)
+        budgets = self._price(wishes, batch, overhead_ms)
+        given = zip((wish.request for wish in wishes), budgets, strict=True)
+        self._foreseen = dict.fromkeys(batch.decodes, Budget()) | dict(given)
+
     async def draft(self, batch: Batch, overhead_ms: float) -> Drafts:
         """A tree for each decoding request that gets one."""
         self.step += 1
@@ -107,14 +124,7 @@ class Drafting:
         if self.policy.is_off or link is None or not link.is_usable:
             return {}
         started = time.perf_counter()
-        wishes = self._wishes(link, batch)
-        context = self._context(batch, overhead_ms)
-        budgets = self.policy.budget([wish.view for wish in wishes], context)
-        asked = {
-            wish.request: (wish, budget)
-            for wish, budget in zip(wishes, budgets, strict=True)
-            if budget.max_nodes
-        }
+        asked = self._asked(link, batch, overhead_ms)
         if not asked:
             return {}
         proposals = await self._propose(link, list(asked.values()))
@@ -124,7 +134,7 @@ class Drafting:
             for request, tree in trees.items()
         ]
         self._remember_profiles(asked, trees, scored)
-        chosen = self.policy.select(scored, context)
+        chosen = self.policy.select(scored, self._context(batch, overhead_ms))
         self.took_ms = (time.perf_counter() - started) * 1e3
         self.propose_ms.add(self.took_ms)
         return {request: tree for request, tree in zip(trees, chosen, strict=True) if tree}
@@ -159,8 +169,38 @@ class Drafting:
         if was_told and not self.policy.is_off and self.link is not None:
             self.link.graph.add_end(request, completed)
 
+    def _asked(
+        self, link: CandidatesLink, batch: Batch, overhead_ms: float
+    ) -> dict[Request, tuple[_Wish, Budget]]:
+        """Whom to ask candidates for, and for how many."""
+        foreseen = self._take_foreseen(batch.decodes)
+        if foreseen is not None and not any(budget.max_nodes for budget in foreseen.values()):
+            return {}
+        wishes = self._wishes(link, batch)
+        if foreseen is None:
+            budgets = self._price(wishes, batch, overhead_ms)
+        else:
+            budgets = [foreseen[wish.request].within(wish.view.max_nodes) for wish in wishes]
+        pairs = zip(wishes, budgets, strict=True)
+        return {wish.request: (wish, budget) for wish, budget in pairs if budget.max_nodes}
+
+    def _take_foreseen(self, decodes: Sequence[Request]) -> dict[Request, Budget] | None:
+        """What was decided for all of these requests; None if it was not for one of them."""
+        foreseen, self._foreseen = self._foreseen, None
+        if foreseen is None or not all(request in foreseen for request in decodes):
+            return None
+        return foreseen
+
+    def _price(self, wishes: Sequence[_Wish], batch: Batch, overhead_ms: float) -> list[Budget]:
+        views = [wish.view for wish in wishes]
+        return self.policy.budget(views, self._context(batch, overhead_ms))
+
     def _wishes(self, link: CandidatesLink, batch: Batch) -> list[_Wish]:
-        wishes = (self._wish(link, request, batch.max_nodes) for request in batch.decodes)
+        wishes = (
+            self._wish(link, request, batch.max_nodes)
+            for request in batch.decodes
+            if request.is_running
+        )
         return [wish for wish in wishes if wish is not None]
 
     def _wish(self, link: CandidatesLink, request: Request, max_nodes: int) -> _Wish | None:

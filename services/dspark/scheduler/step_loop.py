@@ -103,6 +103,8 @@ class StepLoop:
         clock.drafted = time.perf_counter()
         planned = self._plan(batch, drafts)
         self._drafting.observe(self._live.running)
+        # Runs once the call below is on its way.
+        asyncio.get_running_loop().call_soon(self._drafting.foresee, batch, self._overhead_ms.value)
         outcome = await self._verify(planned)
         clock.verified = time.perf_counter()
         applied = self._applier.apply(planned.plan.work, planned.requests, outcome)

@@ -23,7 +23,7 @@ from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.drafting import Drafting, DraftLimits, fitting
 from dspark.scheduler.online_costs import OnlineCosts
 from dspark.scheduler.policy import POLICIES
-from dspark.scheduler.policy.interface import PolicySettings
+from dspark.scheduler.policy.interface import Budget, PolicySettings, RequestView, StepContext
 from dspark.scheduler.request import Request
 from dspark.step import WorkResult, WorkStatus
 from dspark.token_tree import TokenTree, chain
@@ -203,3 +203,71 @@ def test_a_tree_is_cut_to_the_limits() -> None:
     assert fitting(tree, 10, max_nodes=4, max_depth=1).token_ids == (1, 4)
     assert fitting(tree, 10, max_nodes=2, max_depth=3).token_ids == (1, 2)
     assert fitting(tree, 4, max_nodes=4, max_depth=3) == TokenTree()
+
+
+def count_budgets(drafting: Drafting, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Numbers of requests that the policy is asked about from now on, call by call."""
+    calls: list[int] = []
+    budget = type(drafting.policy).budget
+
+    def counting(
+        policy: object, views: Sequence[RequestView], context: StepContext
+    ) -> list[Budget]:
+        calls.append(len(views))
+        return budget(policy, views, context)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(drafting.policy), "budget", counting)
+    return calls
+
+
+async def test_what_was_foreseen_is_not_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    drafting = make_drafting(Worker())
+    batch = batch_of(decoding(drafting, "a"), decoding(drafting, "b"))
+    expected = await drafting.draft(batch, overhead_ms=1.0)
+    drafting.foresee(batch, overhead_ms=1.0)
+    calls = count_budgets(drafting, monkeypatch)
+    assert await drafting.draft(batch, overhead_ms=1.0) == expected
+    assert calls == []
+    assert await drafting.draft(batch, overhead_ms=1.0) == expected
+    assert calls == [2]
+
+
+async def test_a_request_that_was_not_foreseen_has_all_decided_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drafting = make_drafting(Worker())
+    first, second = decoding(drafting, "a"), decoding(drafting, "b")
+    drafting.foresee(batch_of(first), overhead_ms=1.0)
+    calls = count_budgets(drafting, monkeypatch)
+    assert len(await drafting.draft(batch_of(first, second), overhead_ms=1.0)) == 2
+    assert calls == [2]
+
+
+async def test_nobody_is_asked_when_nothing_was_foreseen() -> None:
+    worker = Worker()
+    drafting = make_drafting(worker, "threshold")
+    batch = batch_of(decoding(drafting, enabled=False))
+    drafting.foresee(batch, overhead_ms=1.0)
+    assert await drafting.draft(batch, overhead_ms=1.0) == {}
+    assert worker.items == []
+
+
+async def test_what_was_foreseen_shrinks_to_what_is_left_of_the_request() -> None:
+    worker = Worker()
+    drafting = make_drafting(worker, max_len=8)
+    request = decoding(drafting)
+    drafting.foresee(batch_of(request), overhead_ms=1.0)
+    request.commit((5, 6))
+    request.num_computed_tokens += 2
+    await drafting.draft(batch_of(request), overhead_ms=1.0)
+    assert [item.max_nodes for item in worker.items] == [2]
+
+
+def test_requests_that_ended_meanwhile_leave_nothing_behind() -> None:
+    drafting = make_drafting(Worker())
+    request = decoding(drafting)
+    batch = batch_of(request)
+    request.finish()
+    drafting.end(request, completed=True)
+    drafting.foresee(batch, overhead_ms=1.0)
+    assert not drafting._states

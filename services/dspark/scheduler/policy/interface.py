@@ -52,6 +52,10 @@ class Budget(NamedTuple):
     max_nodes: int = 0
     explore: bool = False
 
+    def within(self, max_nodes: int) -> Budget:
+        """The same with at most so many nodes."""
+        return self if self.max_nodes <= max_nodes else self._replace(max_nodes=max_nodes)
+
 
 class ScoredTree(NamedTuple):
     """A proposal with the calibrated survival of each node."""
