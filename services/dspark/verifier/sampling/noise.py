@@ -18,6 +18,8 @@ _POSITION_STRIDE = 0xD1342543DE82EF95
 # Uniform draws are (k + 1/2) / 2**52: exact in float64 and strictly inside (0, 1).
 _UNIFORM_BITS = 52
 _SHIFT = np.uint64(64 - _UNIFORM_BITS)
+# Ids whose bits and scratch the second-level cache holds through all operations.
+_BLOCK = 16_384
 
 
 class KeyedNoise:
@@ -33,11 +35,19 @@ class KeyedNoise:
 
     def bits(self, token_ids: Ids) -> Bits:
         """[n] the raw bits of some token ids."""
-        return self._finish(token_ids.astype(np.uint64) * np.uint64(_GOLDEN))
+        bits = token_ids.astype(np.uint64) * np.uint64(_GOLDEN) + self._key
+        _finish(bits, np.empty_like(bits))
+        return bits
 
     def bits_of_all(self, vocab_size: int) -> Bits:
         """[vocab_size] the raw bits of every token id."""
-        return self._finish(_counters(vocab_size).copy())
+        counters, bits = _counters(vocab_size), np.empty(vocab_size, dtype=np.uint64)
+        scratch = np.empty(min(_BLOCK, vocab_size), dtype=np.uint64)
+        for first in range(0, vocab_size, _BLOCK):
+            block = bits[first : first + _BLOCK]
+            np.add(counters[first : first + _BLOCK], self._key, out=block)
+            _finish(block, scratch[: len(block)])
+        return bits
 
     def gumbel(self, token_ids: Ids) -> NDArray[np.float64]:
         """[n] standard Gumbel draws of some token ids."""
@@ -45,13 +55,15 @@ class KeyedNoise:
         draws: NDArray[np.float64] = -np.log(-np.log(uniform))
         return draws
 
-    def _finish(self, counters: Bits) -> Bits:
-        counters += self._key
-        for shift, factor in ((30, _MIX_1), (27, _MIX_2)):
-            counters ^= counters >> np.uint64(shift)
-            counters *= np.uint64(factor)
-        counters ^= counters >> np.uint64(31)
-        return counters
+
+def _finish(bits: Bits, scratch: Bits) -> None:
+    """SplitMix64's output function, in place."""
+    for shift, factor in ((30, _MIX_1), (27, _MIX_2)):
+        np.right_shift(bits, np.uint64(shift), out=scratch)
+        np.bitwise_xor(bits, scratch, out=bits)
+        np.multiply(bits, np.uint64(factor), out=bits)
+    np.right_shift(bits, np.uint64(31), out=scratch)
+    np.bitwise_xor(bits, scratch, out=bits)
 
 
 def bits_at_gumbel(value: float) -> int | None:

@@ -199,3 +199,9 @@ def test_processors_see_their_own_path_and_never_the_caller_s_row() -> None:
     assert [sampler.draw(row, 1, path) for path in ([], [5], [5, 7])] == [5, 7, 6]
     assert seen == [[], [5], [5, 7]]
     assert (row == ROW).all()
+
+
+@pytest.mark.parametrize("vocab_size", [1, 16_383, 16_384, 16_385, 49_152])
+def test_the_bits_of_all_tokens_are_those_of_each(vocab_size: int) -> None:
+    noise = KeyedNoise(2**64 - 1, 12)
+    assert np.array_equal(noise.bits_of_all(vocab_size), noise.bits(np.arange(vocab_size)))
