@@ -114,7 +114,9 @@ class Drafting:
         wishes = self._wishes(link, batch)
         budgets = self._price(wishes, batch, overhead_ms)
         given = zip((wish.request for wish in wishes), budgets, strict=True)
-        self._foreseen = dict.fromkeys(batch.decodes, Budget()) | dict(given)
+        # One that ended meanwhile must not be kept alive by this.
+        running = (request for request in batch.decodes if request.is_running)
+        self._foreseen = dict.fromkeys(running, Budget()) | dict(given)
 
     async def draft(self, batch: Batch, overhead_ms: float) -> Drafts:
         """A tree for each decoding request that gets one."""
@@ -165,6 +167,8 @@ class Drafting:
 
     def end(self, request: Request, completed: bool) -> None:
         self._states.pop(request, None)
+        if self._foreseen is not None:
+            self._foreseen.pop(request, None)
         was_told = request.spec.speculation.enabled and request.epoch
         if was_told and not self.policy.is_off and self.link is not None:
             self.link.graph.add_end(request, completed)

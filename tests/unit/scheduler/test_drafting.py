@@ -267,7 +267,10 @@ def test_requests_that_ended_meanwhile_leave_nothing_behind() -> None:
     drafting = make_drafting(Worker())
     request = decoding(drafting)
     batch = batch_of(request)
+    drafting.foresee(batch, overhead_ms=1.0)
     request.finish()
     drafting.end(request, completed=True)
+    assert not drafting._foreseen
     drafting.foresee(batch, overhead_ms=1.0)
+    assert not drafting._foreseen
     assert not drafting._states
