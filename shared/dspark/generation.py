@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from dspark.sampling import (
     FinishReason,
+    RequestTimes,
     SamplingParams,
     SpeculationParams,
     SpeculationStats,
@@ -48,6 +49,7 @@ class TokensComplete:
     usage: Usage
     speculation: SpeculationStats
     steps: StepBreakdown
+    times: RequestTimes = RequestTimes()
 
 
 StreamEvent = TokenChunk | TokensComplete

@@ -98,3 +98,12 @@ class StepBreakdown:
     verify_ms: float = 0.0
     forward_ms: float = 0.0
     overhead_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTimes:
+    """Parts of a request's life, in milliseconds; meanings as in the message."""
+
+    queue_ms: float = 0.0
+    prefill_ms: float = 0.0
+    decode_ms: float = 0.0

@@ -84,6 +84,16 @@ class StepBreakdown(_message.Message):
     overhead_ms: float
     def __init__(self, propose_ms: _Optional[float] = ..., verify_ms: _Optional[float] = ..., forward_ms: _Optional[float] = ..., overhead_ms: _Optional[float] = ...) -> None: ...
 
+class RequestTimes(_message.Message):
+    __slots__ = ("queue_ms", "prefill_ms", "decode_ms")
+    QUEUE_MS_FIELD_NUMBER: _ClassVar[int]
+    PREFILL_MS_FIELD_NUMBER: _ClassVar[int]
+    DECODE_MS_FIELD_NUMBER: _ClassVar[int]
+    queue_ms: float
+    prefill_ms: float
+    decode_ms: float
+    def __init__(self, queue_ms: _Optional[float] = ..., prefill_ms: _Optional[float] = ..., decode_ms: _Optional[float] = ...) -> None: ...
+
 class Usage(_message.Message):
     __slots__ = ("prompt_tokens", "completion_tokens", "cached_tokens")
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]

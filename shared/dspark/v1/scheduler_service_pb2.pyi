@@ -70,18 +70,20 @@ class TokenChunk(_message.Message):
     def __init__(self, token_ids: _Optional[_Iterable[int]] = ..., num_accepted: _Optional[int] = ...) -> None: ...
 
 class TokensComplete(_message.Message):
-    __slots__ = ("finish_reason", "stop_token_id", "usage", "speculation", "steps")
+    __slots__ = ("finish_reason", "stop_token_id", "usage", "speculation", "steps", "times")
     FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
     STOP_TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     SPECULATION_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
+    TIMES_FIELD_NUMBER: _ClassVar[int]
     finish_reason: _sampling_pb2.FinishReason
     stop_token_id: int
     usage: _sampling_pb2.Usage
     speculation: _sampling_pb2.SpeculationStats
     steps: _sampling_pb2.StepBreakdown
-    def __init__(self, finish_reason: _Optional[_Union[_sampling_pb2.FinishReason, str]] = ..., stop_token_id: _Optional[int] = ..., usage: _Optional[_Union[_sampling_pb2.Usage, _Mapping]] = ..., speculation: _Optional[_Union[_sampling_pb2.SpeculationStats, _Mapping]] = ..., steps: _Optional[_Union[_sampling_pb2.StepBreakdown, _Mapping]] = ...) -> None: ...
+    times: _sampling_pb2.RequestTimes
+    def __init__(self, finish_reason: _Optional[_Union[_sampling_pb2.FinishReason, str]] = ..., stop_token_id: _Optional[int] = ..., usage: _Optional[_Union[_sampling_pb2.Usage, _Mapping]] = ..., speculation: _Optional[_Union[_sampling_pb2.SpeculationStats, _Mapping]] = ..., steps: _Optional[_Union[_sampling_pb2.StepBreakdown, _Mapping]] = ..., times: _Optional[_Union[_sampling_pb2.RequestTimes, _Mapping]] = ...) -> None: ...
 
 class StopGenerationRequest(_message.Message):
     __slots__ = ("request_id",)
@@ -98,7 +100,7 @@ class GetSchedulerStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetSchedulerStatusResponse(_message.Message):
-    __slots__ = ("num_running", "num_waiting", "num_free_blocks", "num_blocks", "num_steps", "num_preemptions", "generation_tokens", "prompt_tokens", "speculation", "cached_tokens")
+    __slots__ = ("num_running", "num_waiting", "num_free_blocks", "num_blocks", "num_steps", "num_preemptions", "generation_tokens", "prompt_tokens", "speculation", "cached_tokens", "block_size", "accepted_by_position")
     NUM_RUNNING_FIELD_NUMBER: _ClassVar[int]
     NUM_WAITING_FIELD_NUMBER: _ClassVar[int]
     NUM_FREE_BLOCKS_FIELD_NUMBER: _ClassVar[int]
@@ -109,6 +111,8 @@ class GetSchedulerStatusResponse(_message.Message):
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     SPECULATION_FIELD_NUMBER: _ClassVar[int]
     CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_SIZE_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_BY_POSITION_FIELD_NUMBER: _ClassVar[int]
     num_running: int
     num_waiting: int
     num_free_blocks: int
@@ -119,4 +123,6 @@ class GetSchedulerStatusResponse(_message.Message):
     prompt_tokens: int
     speculation: _sampling_pb2.SpeculationStats
     cached_tokens: int
-    def __init__(self, num_running: _Optional[int] = ..., num_waiting: _Optional[int] = ..., num_free_blocks: _Optional[int] = ..., num_blocks: _Optional[int] = ..., num_steps: _Optional[int] = ..., num_preemptions: _Optional[int] = ..., generation_tokens: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., speculation: _Optional[_Union[_sampling_pb2.SpeculationStats, _Mapping]] = ..., cached_tokens: _Optional[int] = ...) -> None: ...
+    block_size: int
+    accepted_by_position: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, num_running: _Optional[int] = ..., num_waiting: _Optional[int] = ..., num_free_blocks: _Optional[int] = ..., num_blocks: _Optional[int] = ..., num_steps: _Optional[int] = ..., num_preemptions: _Optional[int] = ..., generation_tokens: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., speculation: _Optional[_Union[_sampling_pb2.SpeculationStats, _Mapping]] = ..., cached_tokens: _Optional[int] = ..., block_size: _Optional[int] = ..., accepted_by_position: _Optional[_Iterable[int]] = ...) -> None: ...

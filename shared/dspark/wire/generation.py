@@ -16,6 +16,8 @@ from dspark.wire.sampling import (
     speculation_to_proto,
     stats_from_proto,
     stats_to_proto,
+    times_from_proto,
+    times_to_proto,
     usage_from_proto,
     usage_to_proto,
 )
@@ -67,6 +69,7 @@ def _complete_to_proto(end: TokensComplete) -> pb.TokensComplete:
         usage=usage_to_proto(end.usage),
         speculation=stats_to_proto(end.speculation),
         steps=breakdown_to_proto(end.steps),
+        times=times_to_proto(end.times),
     )
 
 
@@ -77,4 +80,5 @@ def _complete_from_proto(message: pb.TokensComplete) -> TokensComplete:
         usage=usage_from_proto(message.usage),
         speculation=stats_from_proto(message.speculation),
         steps=breakdown_from_proto(message.steps),
+        times=times_from_proto(message.times),
     )

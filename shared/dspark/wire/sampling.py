@@ -7,6 +7,7 @@ from typing import Any
 from dspark.errors import InvalidArgument
 from dspark.sampling import (
     FinishReason,
+    RequestTimes,
     SamplingParams,
     SourceCounts,
     SpeculationParams,
@@ -121,3 +122,13 @@ def breakdown_from_proto(message: pb.StepBreakdown) -> StepBreakdown:
     return StepBreakdown(
         message.propose_ms, message.verify_ms, message.forward_ms, message.overhead_ms
     )
+
+
+def times_to_proto(times: RequestTimes) -> pb.RequestTimes:
+    return pb.RequestTimes(
+        queue_ms=times.queue_ms, prefill_ms=times.prefill_ms, decode_ms=times.decode_ms
+    )
+
+
+def times_from_proto(message: pb.RequestTimes) -> RequestTimes:
+    return RequestTimes(message.queue_ms, message.prefill_ms, message.decode_ms)

@@ -1,0 +1,1 @@
+"""Metrics of every service: plain numbers while it works, Prometheus families when it is asked."""
