@@ -49,7 +49,7 @@ class TokensComplete:
     usage: Usage
     speculation: SpeculationStats
     steps: StepBreakdown
-    times: RequestTimes = RequestTimes()
+    times: RequestTimes = field(default_factory=RequestTimes)
 
 
 StreamEvent = TokenChunk | TokensComplete

@@ -50,6 +50,11 @@ class Batch:
         return sum(rows.commits for rows in self.scheduled)
 
     @property
+    def has_decodes(self) -> bool:
+        """Whether there are any ``decodes``."""
+        return any(not r.is_admission and r.request.num_pending_tokens == 1 for r in self.scheduled)
+
+    @property
     def decodes(self) -> list[Request]:
         """Requests whose only pending token is their anchor: candidates may grow from it."""
         return [

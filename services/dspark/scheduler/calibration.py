@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dspark.scheduler.calibration_error import CalibrationError
 from dspark.token_tree import TokenTree, names_in
 
 # The node's own score counts as so many tries, fewer with each real one.
@@ -24,6 +25,8 @@ SCORE_BINS = 10
 # Below 1, so that a child's survival is always under its parent's.
 MAX_SCORE = 0.999
 MIN_SCORE = 1e-4
+# What was predicted of a node is compared with what became of it for one tree in so many.
+ERROR_INTERVAL = 4
 _DEPTH_BUCKETS = (0, 1, 2, 3, 4, 4, 5, 5, 5)
 _LAST_BUCKET = 6
 
@@ -62,6 +65,8 @@ class Calibration:
     """Decayed acceptance counts by (sources, depth bucket, score bin)."""
 
     def __init__(self) -> None:
+        self.error = CalibrationError()
+        self._num_updates = 0
         self._promises: dict[tuple[str, ...], _Promise] = {}
         self._counts: dict[_Key, _Counts] = {}
         self._names: dict[tuple[tuple[str, ...], int], tuple[str, ...]] = {}
@@ -70,25 +75,38 @@ class Calibration:
         """Calibrated probability of each node to lie on the accepted path."""
         survivals: list[float] = []
         for key, parent, score in zip(self._keys(tree), tree.parents, tree.scores, strict=True):
-            if (promise := self._promises.get(key[0])) is not None:
-                score = min(score * promise.factor, MAX_SCORE)
-            if (counts := self._counts.get(key)) is not None:
-                score = counts.accepts + counts.prior_weight * score
-                score /= counts.tries + counts.prior_weight
-            score = min(max(score, MIN_SCORE), MAX_SCORE)
-            survivals.append(score if parent == 0 else score * survivals[parent - 1])
+            calibrated = self._calibrated(key, score)
+            survivals.append(calibrated if parent == 0 else calibrated * survivals[parent - 1])
         return survivals
+
+    def _calibrated(self, key: _Key, score: float) -> float:
+        """Probability of a node to be accepted if its parent is."""
+        if (promise := self._promises.get(key[0])) is not None:
+            score = min(score * promise.factor, MAX_SCORE)
+        if (counts := self._counts.get(key)) is not None:
+            score = counts.accepts + counts.prior_weight * score
+            score /= counts.tries + counts.prior_weight
+        return min(max(score, MIN_SCORE), MAX_SCORE)
 
     def update(
         self, tree: TokenTree, accepted_nodes: Sequence[int], committed_token_ids: Sequence[int]
     ) -> None:
         """Count the tried nodes of a verified tree; the arguments are those of WorkResult."""
         drawn = dict(zip((0, *accepted_nodes), committed_token_ids, strict=False))
-        for node, (key, parent) in enumerate(zip(self._keys(tree), tree.parents, strict=True)):
-            if parent in drawn:
-                accepted = tree.token_ids[node] == drawn[parent]
-                self._counts.setdefault(key, _Counts()).add(accepted)
-                self._promises.setdefault(key[0], _Promise()).add(tree.scores[node], accepted)
+        tried = [
+            (key, score, token_id == drawn[parent])
+            for key, score, token_id, parent in zip(
+                self._keys(tree), tree.scores, tree.token_ids, tree.parents, strict=True
+            )
+            if parent in drawn
+        ]
+        self._num_updates += 1
+        if self._num_updates % ERROR_INTERVAL == 0:
+            for key, score, accepted in tried:
+                self.error.add(self._calibrated(key, score), accepted)
+        for key, score, accepted in tried:
+            self._counts.setdefault(key, _Counts()).add(accepted)
+            self._promises.setdefault(key[0], _Promise()).add(score, accepted)
 
     def _keys(self, tree: TokenTree) -> list[_Key]:
         sources = {mask: self._sources(tree.source_names, mask) for mask in set(tree.source_masks)}

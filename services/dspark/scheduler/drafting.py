@@ -12,6 +12,7 @@ from dspark.proposal import DraftProposal, ProposeItem
 from dspark.scheduler.batcher import Batch
 from dspark.scheduler.calibration import Calibration
 from dspark.scheduler.candidates_link import CandidatesLink
+from dspark.scheduler.drafting_books import DraftingBooks, Fallback
 from dspark.scheduler.online_costs import OnlineCosts
 from dspark.scheduler.policy.interface import (
     Budget,
@@ -77,6 +78,7 @@ class Drafting:
     link: CandidatesLink | None
     limits: DraftLimits
     costs: OnlineCosts | None
+    books: DraftingBooks = field(default_factory=DraftingBooks)
     calibration: Calibration = field(default_factory=Calibration)
     propose_ms: MovingAverage = field(default_factory=lambda: MovingAverage(FIRST_PROPOSE_MS))
     step: int = 0
@@ -124,13 +126,13 @@ class Drafting:
         self.waited_ms = self.took_ms = 0.0
         link = self.link
         if self.policy.is_off or link is None or not link.is_usable:
-            return {}
+            return self._fall_back(self._obstacle(), batch)
         started = time.perf_counter()
         asked = self._asked(link, batch, overhead_ms)
         if not asked:
-            return {}
+            return self._fall_back(Fallback.NOT_ASKED, batch)
         proposals = await self._propose(link, list(asked.values()))
-        trees = self._checked(link, proposals, asked)
+        trees = self._checked(link, proposals or (), asked)
         scored = [
             ScoredTree(tree, self.calibration.survivals(tree), asked[request][1].explore)
             for request, tree in trees.items()
@@ -139,7 +141,11 @@ class Drafting:
         chosen = self.policy.select(scored, self._context(batch, overhead_ms))
         self.took_ms = (time.perf_counter() - started) * 1e3
         self.propose_ms.add(self.took_ms)
-        return {request: tree for request, tree in zip(trees, chosen, strict=True) if tree}
+        bought = {request: tree for request, tree in zip(trees, chosen, strict=True) if tree}
+        if not bought:
+            reason = Fallback.NOT_BOUGHT if trees else Fallback.EMPTY
+            return self._fall_back(Fallback.LATE if proposals is None else reason, batch)
+        return bought
 
     def learn(self, request: Request, tree: TokenTree, result: WorkResult) -> None:
         """Take in what became of a verified tree, and the successors that came with it."""
@@ -148,7 +154,8 @@ class Drafting:
             link.graph.add_successors(request, result)
         if tree:
             self.calibration.update(tree, result.accepted_nodes, result.committed_token_ids)
-            self._state(request).mutes.update(tree, result.accepted_nodes, self.step)
+            muted = self._state(request).mutes.update(tree, result.accepted_nodes, self.step)
+            self.books.mutes.update(muted)
 
     def observe(self, requests: Sequence[Request]) -> None:
         """Let candidates know of the running requests, without waiting."""
@@ -172,6 +179,17 @@ class Drafting:
         was_told = request.spec.speculation.enabled and request.epoch
         if was_told and not self.policy.is_off and self.link is not None:
             self.link.graph.add_end(request, completed)
+
+    def _fall_back(self, reason: Fallback, batch: Batch) -> Drafts:
+        if batch.has_decodes:
+            self.books.fallbacks[reason] += 1
+        return {}
+
+    def _obstacle(self) -> Fallback:
+        """Why nobody can be asked."""
+        if self.policy.is_off:
+            return Fallback.OFF
+        return Fallback.NO_SERVICE if self.link is None else Fallback.UNAVAILABLE
 
     def _asked(
         self, link: CandidatesLink, batch: Batch, overhead_ms: float
@@ -227,7 +245,8 @@ class Drafting:
 
     async def _propose(
         self, link: CandidatesLink, asked: Sequence[tuple[_Wish, Budget]]
-    ) -> tuple[DraftProposal, ...]:
+    ) -> tuple[DraftProposal, ...] | None:
+        """What candidates propose; None if they do not answer in time."""
         items = [
             ProposeItem(
                 wish.request.request_id,
@@ -243,7 +262,11 @@ class Drafting:
         outcome = await link.propose(items, [wish.request for wish, _ in asked])
         self.waited_ms = (time.perf_counter() - started) * 1e3
         self._asked_at = self.step
-        return () if outcome is None else outcome.proposals
+        if outcome is None:
+            return None
+        costs_ns = outcome.source_costs_ns
+        self.books.count_costs(costs_ns if link.runs(costs_ns) else {})
+        return outcome.proposals
 
     def _checked(
         self,
@@ -263,6 +286,7 @@ class Drafting:
             wish, budget = asked[request]
             tree = fitting(proposal.tree, self.limits.vocab_size, budget.max_nodes, wish.max_depth)
             if tree:
+                self.books.count_proposed(tree)
                 trees[request] = tree
         return trees
 

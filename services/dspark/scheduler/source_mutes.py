@@ -25,8 +25,9 @@ class SourceMutes:
         """The sources that may be asked in this step."""
         return tuple(name for name in sources if self._muted_until.get(name, 0) <= step)
 
-    def update(self, tree: TokenTree, accepted_nodes: tuple[int, ...], step: int) -> None:
-        """Learn from one verified tree."""
+    def update(self, tree: TokenTree, accepted_nodes: tuple[int, ...], step: int) -> list[str]:
+        """Learn from one verified tree; returns the sources that this mutes."""
+        muted: list[str] = []
         masks = tree.source_masks
         drafted = reduce(or_, masks, 0)
         accepted = reduce(or_, (masks[entry - 1] for entry in accepted_nodes), 0)
@@ -37,3 +38,5 @@ class SourceMutes:
             self._bad_rounds[name] = 0 if is_right else self._bad_rounds.get(name, 0) + 1
             if self._bad_rounds[name] >= self._mute_after:
                 self._muted_until[name] = step + self._mute_steps
+                muted.append(name)
+        return muted

@@ -20,6 +20,7 @@ class FixedPolicy:
     """Up to ``num_draft_tokens`` nodes for each request."""
 
     is_off = False
+    price = 0.0
 
     def __init__(self, settings: PolicySettings) -> None:
         self._num_draft_tokens = settings.num_draft_tokens

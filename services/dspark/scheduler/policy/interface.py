@@ -76,6 +76,11 @@ class SpeculationPolicy(Protocol):
         """True when it never asks, so candidates need no updates either."""
         ...
 
+    @property
+    def price(self) -> float:
+        """Tokens a millisecond that the last step's nodes had to be worth; 0 if it has no price."""
+        return 0.0
+
     def budget(self, views: Sequence[RequestView], context: StepContext) -> list[Budget]:
         """One budget a view; called once a step, before proposing."""
         ...

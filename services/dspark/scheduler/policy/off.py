@@ -18,6 +18,7 @@ class OffPolicy:
     """Never asks."""
 
     is_off = True
+    price = 0.0
 
     def __init__(self, settings: PolicySettings) -> None:
         pass

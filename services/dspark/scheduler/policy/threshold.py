@@ -48,6 +48,7 @@ class ThresholdPolicy:
         self._steps_since_explored = 0
         self._num_explorations = 0
         self._said_no_table = False
+        self.price = 0.0
 
     def budget(self, views: Sequence[RequestView], context: StepContext) -> list[Budget]:
         costs = context.costs
@@ -56,7 +57,7 @@ class ThresholdPolicy:
         if costs is None or not views or not context.max_nodes:
             return [Budget()] * len(views)
         plain_ms = context.overhead_ms + costs.ms(context.num_rows)
-        price = context.num_committing / plain_ms
+        price = self.price = context.num_committing / plain_ms
         prices = _prices_of_rows(costs, context, price)
         offers = [_expected_sale(view, prices) for view in views]
         budgets = [Budget()] * len(views)
