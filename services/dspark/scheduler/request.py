@@ -6,12 +6,13 @@ any of them --finish--> finished
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
 from dspark.generation import RequestSpec
-from dspark.sampling import FinishReason, SpeculationStats, Usage
+from dspark.sampling import FinishReason, RequestTimes, SpeculationStats, Usage
 from dspark.scheduler.step_timing import StepTiming
 from dspark.scheduler.token_stream import TokenStream
 from dspark.step import SequenceRef
@@ -44,6 +45,10 @@ class Request:
     num_setbacks: int = 0
     stats: SpeculationStats = field(default_factory=SpeculationStats)
     timings: deque[StepTiming] = field(default_factory=lambda: deque(maxlen=MAX_TIMINGS))
+    # by time.perf_counter; the latter two of the first time that it happened
+    arrived_at: float = field(default_factory=time.perf_counter)
+    admitted_at: float | None = None
+    decoding_since: float | None = None
 
     def __post_init__(self) -> None:
         self.token_ids = [*self.spec.prompt_token_ids, *self.spec.committed_token_ids]
@@ -96,6 +101,8 @@ class Request:
         assert self.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED), self.status
         assert epoch > self.epoch
         self.status = RequestStatus.RUNNING
+        if self.admitted_at is None:
+            self.admitted_at = time.perf_counter()
         self.epoch = epoch
         self.num_computed_tokens = 0
 
@@ -109,6 +116,8 @@ class Request:
         assert self.is_running, self.status
         self.token_ids.extend(token_ids)
         self.num_setbacks = 0
+        if self.decoding_since is None:
+            self.decoding_since = time.perf_counter()
 
     def finish(self) -> None:
         assert not self.is_finished
@@ -116,6 +125,17 @@ class Request:
 
     def usage(self) -> Usage:
         return Usage(self.num_prompt_tokens, self.num_generated_tokens, self.num_cached_tokens or 0)
+
+    def times(self) -> RequestTimes:
+        """How long each part of its life took up to now."""
+        now = time.perf_counter()
+        admitted = self.admitted_at or now
+        decoding = self.decoding_since or now
+        return RequestTimes(
+            queue_ms=(admitted - self.arrived_at) * 1e3,
+            prefill_ms=(decoding - admitted) * 1e3,
+            decode_ms=(now - decoding) * 1e3,
+        )
 
 
 def is_natural(reason: FinishReason) -> bool:

@@ -52,7 +52,10 @@ class ResultApplier:
         self._totals.num_steps += 1
         for entry, request in zip(work, requests, strict=True):
             result = results.get((entry.request_id, entry.epoch))
-            if result is None or not request.is_at(entry.epoch, entry.base_len):
+            if result is None:
+                continue
+            if not request.is_at(entry.epoch, entry.base_len):
+                self._totals.num_discarded_tokens += len(result.committed_token_ids)
                 continue
             self._note_cached(request, outcome)
             if result.status is WorkStatus.DONE:
@@ -95,6 +98,7 @@ class ResultApplier:
         request.commit(committed)
         self._totals.generation_tokens += len(committed)
         count_round((request.stats, self._totals.speculation), tree, result.accepted_nodes)
+        self._totals.accepted.add(tree, result.accepted_nodes)
         self._learn(request, tree, result)
         num_accepted = min(len(result.accepted_nodes), len(committed))
         applied.chunks[request] = TokenChunk(committed, num_accepted)

@@ -7,7 +7,39 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dspark.sampling import FinishReason, SourceCounts, SpeculationStats
+from dspark.scheduler.drafting_books import DraftingBooks, NodesBySource
 from dspark.token_tree import TokenTree
+
+# Depths of accepted nodes that are counted apart; deeper ones are counted together.
+MAX_POSITIONS = 16
+
+
+class AcceptedNodes:
+    """Accepted nodes by how deep they were, and by who proposed them."""
+
+    def __init__(self) -> None:
+        self.sources = NodesBySource()
+        # rounds by number of accepted nodes, the last entry having all with MAX_POSITIONS or more
+        self._rounds = [0] * (MAX_POSITIONS + 1)
+        self._num_deeper = 0
+
+    def add(self, tree: TokenTree, accepted_nodes: tuple[int, ...]) -> None:
+        """Count one committed verify pass."""
+        count = len(accepted_nodes)
+        if not count:
+            return
+        self._rounds[min(count, MAX_POSITIONS)] += 1
+        self._num_deeper += max(count - MAX_POSITIONS, 0)
+        masks = tree.source_masks
+        self.sources.add(tree.source_names, (masks[entry - 1] for entry in accepted_nodes))
+
+    def by_position(self) -> list[int]:
+        """Nodes at depth 1, 2 and so on to MAX_POSITIONS, then all that were deeper."""
+        reached, positions = 0, []
+        for rounds in reversed(self._rounds[1:]):
+            reached += rounds
+            positions.append(reached)
+        return [*reversed(positions), self._num_deeper]
 
 
 @dataclass(slots=True)
@@ -19,8 +51,12 @@ class Totals:
     generation_tokens: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    # tokens that a verifier committed for requests that had ended or moved by then
+    num_discarded_tokens: int = 0
     finished: Counter[FinishReason] = field(default_factory=Counter)
     speculation: SpeculationStats = field(default_factory=SpeculationStats)
+    accepted: AcceptedNodes = field(default_factory=AcceptedNodes)
+    drafting: DraftingBooks = field(default_factory=DraftingBooks)
 
     def count_end(self, reason: FinishReason) -> None:
         self.finished[reason] += 1

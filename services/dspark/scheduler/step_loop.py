@@ -16,6 +16,7 @@ from dspark.scheduler.progress import Progress
 from dspark.scheduler.request import Request
 from dspark.scheduler.results import Applied, ResultApplier
 from dspark.scheduler.stats import MovingAverage
+from dspark.scheduler.step_books import StepBooks
 from dspark.scheduler.step_timing import StepTiming, TimingRing
 from dspark.scheduler.verifier_link import VerifierLink, VerifierLost
 from dspark.step import SequenceAdmission, SequenceWork, StepOutcome, StepPlan
@@ -62,6 +63,7 @@ class StepLoop:
         applier: ResultApplier,
         progress: Progress,
         timings: TimingRing,
+        books: StepBooks | None = None,
     ) -> None:
         self._scheduler_id = scheduler_id
         self._live = live
@@ -71,6 +73,7 @@ class StepLoop:
         self._applier = applier
         self._progress = progress
         self._timings = timings
+        self._books = books if books is not None else StepBooks()
         self._overhead_ms = MovingAverage(FIRST_OVERHEAD_MS)
         self._step_id = 0
         self._num_refusals = 0
@@ -108,7 +111,7 @@ class StepLoop:
         outcome = await self._verify(planned)
         clock.verified = time.perf_counter()
         applied = self._applier.apply(planned.plan.work, planned.requests, outcome)
-        self._finish_step(clock, outcome, applied)
+        self._finish_step(clock, planned.plan, outcome, applied)
         if not applied.num_done and planned.requests:
             await asyncio.sleep(IDLE_PAUSE_S)
 
@@ -145,7 +148,9 @@ class StepLoop:
             self._live.releases.extend(planned.plan.releases)
             raise
 
-    def _finish_step(self, clock: _Clock, outcome: StepOutcome, applied: Applied) -> None:
+    def _finish_step(
+        self, clock: _Clock, plan: StepPlan, outcome: StepOutcome, applied: Applied
+    ) -> None:
         self._num_refusals = 0
         self.num_free_blocks = outcome.num_free_blocks
         self._progress.stepped()
@@ -161,6 +166,7 @@ class StepLoop:
         )
         self._overhead_ms.add(max(wall_ms - forward_ms - self._drafting.took_ms, 0.0))
         self._timings.add(timing)
+        self._books.observe(timing, plan, outcome)
         for request in applied.decoded:
             request.timings.append(timing)
         self._applier.finish(applied)
@@ -170,6 +176,7 @@ class StepLoop:
     async def _refused(self, error: Exception) -> None:
         """Start all running requests anew from their committed tokens, if need be one by one."""
         log.error("step %d failed", self._step_id, exc_info=error)
+        self._books.num_failures += 1
         suspects = list(self._live.running)
         for request in suspects:
             self._live.requeue(request)
