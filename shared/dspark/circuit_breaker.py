@@ -4,6 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from enum import IntEnum
+
+
+class BreakerState(IntEnum):
+    """Whether calls are made: all, none, or one on trial."""
+
+    CLOSED = 0
+    OPEN = 1
+    HALF_OPEN = 2
 
 
 class CircuitBreaker:
@@ -32,6 +41,12 @@ class CircuitBreaker:
     def is_open(self) -> bool:
         """Whether calls are refused or on trial."""
         return self._retry_at is not None
+
+    @property
+    def state(self) -> BreakerState:
+        if self._retry_at is None:
+            return BreakerState.CLOSED
+        return BreakerState.OPEN if self.seconds_to_trial else BreakerState.HALF_OPEN
 
     @property
     def seconds_to_trial(self) -> float:

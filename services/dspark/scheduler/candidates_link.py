@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from dspark.circuit_breaker import CircuitBreaker
+from dspark.circuit_breaker import BreakerState, CircuitBreaker
 from dspark.errors import DSparkError
 from dspark.proposal import CandidatesInfo, CandidatesUpdate, ProposeItem, ProposeOutcome
 from dspark.scheduler.candidate_graph import CandidateGraph, Delivery
@@ -48,6 +48,8 @@ class CandidatesLink:
         self._connecting: asyncio.Task[None] | None = None
         self._steps_since_update = 0
         self._asked_info_at = 0.0
+        # calls that failed or came too late
+        self.num_failures = 0
 
     def connect(self) -> None:
         """Learn in the background which sources run."""
@@ -60,6 +62,10 @@ class CandidatesLink:
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+
+    @property
+    def breaker_state(self) -> BreakerState:
+        return self._breaker.state
 
     @property
     def is_usable(self) -> bool:
@@ -137,6 +143,7 @@ class CandidatesLink:
         self._breaker.succeeded()
 
     def _failed(self, delivery: Delivery, error: Exception) -> None:
+        self.num_failures += 1
         self.graph.lost(delivery)
         if not isinstance(error, DSparkError):
             log.error("a candidates reply could not be read", exc_info=error)
