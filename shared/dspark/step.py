@@ -116,6 +116,11 @@ class VerifierInfo:
     verify_costs: tuple[tuple[int, float], ...]
 
     @property
+    def arithmetic(self) -> tuple[str, str, str, int]:
+        """Verifiers in which this is equal generate the same tokens of a request."""
+        return self.model_digest, self.dtype, self.kernel_class, self.vocab_size
+
+    @property
     def pool_tokens(self) -> int:
         """The number of tokens that the KV pool holds."""
         return self.block_size * self.num_blocks

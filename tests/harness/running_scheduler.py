@@ -112,12 +112,18 @@ class RunningScheduler:
 
 @asynccontextmanager
 async def running_scheduler(
-    verifier: str, candidates: str = "", *, wait_ready: bool = True, **settings: Any
+    verifier: str | Sequence[str],
+    candidates: str = "",
+    *,
+    wait_ready: bool = True,
+    **settings: Any,
 ) -> AsyncIterator[RunningScheduler]:
-    """A scheduler for the two addresses, ready unless ``wait_ready`` is false."""
+    """A scheduler for the addresses, ready unless ``wait_ready`` is false."""
     # A loaded machine must not turn candidates into timeouts.
     settings = {"propose_deadline_ms": 2000.0, "policy": "fixed", **settings}
-    config = SchedulerConfig("127.0.0.1:0", verifier, candidates, **settings)
+    verifiers = (verifier,) if isinstance(verifier, str) else tuple(verifier)
+    services = (candidates,) if candidates else ()
+    config = SchedulerConfig("127.0.0.1:0", verifiers, services, **settings)
     server = SchedulerServer(config)
     target = f"127.0.0.1:{await server.start()}"
     client = SchedulerClient(target)

@@ -21,7 +21,7 @@ class Delivery:
     update: CandidatesUpdate
     # epoch and length of each sequence once the update is applied
     lengths: dict[Request, tuple[int, int]]
-    ends: tuple[tuple[Request, bool], ...]
+    ends: tuple[tuple[Request, tuple[int, bool]], ...]
 
 
 class CandidateGraph:
@@ -29,7 +29,8 @@ class CandidateGraph:
 
     def __init__(self) -> None:
         self._known: dict[Request, tuple[int, int]] = {}
-        self._ends: dict[Request, bool] = {}
+        # (epoch, completed): a request that moves to another verifier gets a new epoch
+        self._ends: dict[Request, tuple[int, bool]] = {}
         self._successors: dict[str, tuple[list[int], list[int]]] = {}
 
     def knows(self, request: Request) -> bool:
@@ -43,7 +44,7 @@ class CandidateGraph:
 
     def add_end(self, request: Request, completed: bool) -> None:
         if len(self._ends) < MAX_ENDS:
-            self._ends[request] = completed
+            self._ends[request] = request.epoch, completed
         else:
             self._known.pop(request, None)
 
@@ -66,7 +67,7 @@ class CandidateGraph:
             lengths[request] = (request.epoch, len(request.token_ids))
             sequences.extend(self._tail(request))
         ends = tuple(self._ends.items())
-        for request, completed in ends:
+        for request, (_, completed) in ends:
             if completed:
                 sequences.extend(self._tail(request))
         successors = tuple(
@@ -74,7 +75,7 @@ class CandidateGraph:
             for salt, (rows, tops) in self._successors.items()
         )
         self._ends, self._successors = {}, {}
-        releases = tuple(SequenceEnd(r.request_id, r.epoch, completed) for r, completed in ends)
+        releases = tuple(SequenceEnd(r.request_id, *end) for r, end in ends)
         return Delivery(CandidatesUpdate(tuple(sequences), successors, releases), lengths, ends)
 
     def delivered(self, delivery: Delivery, unknown_request_ids: Iterable[str]) -> None:
@@ -93,10 +94,11 @@ class CandidateGraph:
         for request in delivery.lengths:
             self._known.pop(request, None)
         self._forget(delivery.ends)
-        for request, completed in delivery.ends:
-            self.add_end(request, completed)
+        for request, end in delivery.ends:
+            if len(self._ends) < MAX_ENDS:
+                self._ends.setdefault(request, end)
 
-    def _forget(self, ends: Iterable[tuple[Request, bool]]) -> None:
+    def _forget(self, ends: Iterable[tuple[Request, tuple[int, bool]]]) -> None:
         for request, _ in ends:
             self._known.pop(request, None)
 

@@ -32,8 +32,12 @@ class SchedulerConfig:
     """Where the scheduler listens, whom it calls, and how it batches and speculates."""
 
     listen: str = field(metadata={"help": "address to serve on: host:port or unix:/path"})
-    verifier: str = field(metadata={"help": "address of the verifier"})
-    candidates: str = setting("", "address of the candidates service; empty means none")
+    verifier: tuple[str, ...] = field(
+        metadata={"help": "addresses of verifiers, with commas; dns:///name:port is all of a name"}
+    )
+    candidates: tuple[str, ...] = setting(
+        (), "addresses of candidates services, with commas, for the verifiers in turn"
+    )
     policy: str = setting("threshold", "speculation policy", choices=tuple(POLICIES))
     num_draft_tokens: int = setting(
         _POLICY.num_draft_tokens, "nodes per request and step of the policy 'fixed'"
@@ -55,18 +59,24 @@ class SchedulerConfig:
     breaker_open_s: float = setting(1.0, "first pause of an open candidates breaker")
     step_timeout_s: float = setting(30.0, "deadline of one Step call")
     verifier_timeout_s: float = setting(60.0, "how long requests wait for a lost verifier")
+    failover_s: float = setting(
+        1.0, "how long they wait for it while another verifier can go on with them"
+    )
     stall_s: float = setting(30.0, "time without a finished step that counts as unhealthy")
     drain_s: float = setting(30.0, "time for running requests to end after SIGTERM")
     metrics_port: int = setting(0, "port of /metrics; 0 means none")
     log_level: str = setting("INFO", "logging level")
 
     def __post_init__(self) -> None:
+        if not self.verifier:
+            raise ValueError("verifier must name at least one address")
         for name in _POSITIVE:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0")
         if not 0 <= self.explore_share < 1:
             raise ValueError("explore_share must be from 0 to below 1")
-        if not 0 <= self.drain_s < float("inf"):
-            raise ValueError("drain_s must be 0 or more seconds")
+        for name in ("drain_s", "failover_s"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} must be 0 or more seconds")
         if self.log_level.upper() not in logging.getLevelNamesMapping():
             raise ValueError(f"log_level {self.log_level!r} is no level of Python's logging")

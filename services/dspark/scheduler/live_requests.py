@@ -17,26 +17,42 @@ from dspark.step import SequenceRef
 EndListener = Callable[[Request, bool], None]
 
 
+class Numbers:
+    """Arrivals and epochs: one count of each for all verifiers, so that a request may move."""
+
+    def __init__(self, first_epoch: int) -> None:
+        self._arrivals = itertools.count()
+        self._epochs = itertools.count(first_epoch)
+
+    def next_arrival(self) -> int:
+        return next(self._arrivals)
+
+    def next_epoch(self) -> int:
+        return next(self._epochs)
+
+
 class LiveRequests:
-    """Owns every request from submit to finish.
+    """Owns every request of one verifier from submit, or take-over, to finish.
 
     ``releases`` are sequences that the verifier may still hold and must free in the next step.
     Every admission gets an epoch of its own, larger than all before it, so no late result can be
     mistaken.
     """
 
-    def __init__(self, max_waiting: int, first_epoch: int, totals: Totals) -> None:
+    def __init__(self, max_waiting: int, numbers: Numbers, totals: Totals) -> None:
         self.waiting = WaitingQueue(max_waiting)
         self.running: list[Request] = []
         self.releases: list[SequenceRef] = []
         self._by_id: dict[str, Request] = {}
-        self._arrivals = itertools.count()
-        self._epochs = itertools.count(first_epoch)
+        self._numbers = numbers
         self._totals = totals
         self._tell_end: EndListener = lambda request, completed: None
 
     def __len__(self) -> int:
         return len(self._by_id)
+
+    def has(self, request_id: str) -> bool:
+        return request_id in self._by_id
 
     def set_end_listener(self, listener: EndListener) -> None:
         """``listener(request, completed)`` is called when a request ends."""
@@ -46,7 +62,7 @@ class LiveRequests:
         """Queue a checked request; raises DuplicateRequest or QueueFull."""
         if spec.request_id in self._by_id:
             raise DuplicateRequest(spec.request_id)
-        request = Request(spec, next(self._arrivals))
+        request = Request(spec, self._numbers.next_arrival())
         if request.num_remaining_tokens > 0:
             self.waiting.push_new(request)
         self._by_id[spec.request_id] = request
@@ -56,7 +72,7 @@ class LiveRequests:
 
     def admit(self, request: Request) -> None:
         self.waiting.remove(request)
-        request.admit(next(self._epochs))
+        request.admit(self._numbers.next_epoch())
         self.running.append(request)
 
     def requeue(self, request: Request) -> None:
@@ -79,7 +95,12 @@ class LiveRequests:
         self._totals.count_end(reason)
         request.stream.push(
             TokensComplete(
-                reason, stop_token_id, request.usage(), request.stats, breakdown(request.timings)
+                reason,
+                stop_token_id,
+                request.usage(),
+                request.stats,
+                breakdown(request.timings),
+                request.times(),
             )
         )
         self._tell_end(request, is_natural(reason))
@@ -110,6 +131,25 @@ class LiveRequests:
     def fail_all(self, error: DSparkError) -> None:
         for request in list(self._by_id.values()):
             self.fail(request, error)
+
+    def hand_over(self) -> list[Request]:
+        """Give up every request, first come first, for other verifiers to go on with.
+
+        This one may hold them still: what it then has to free are ``releases``.
+        """
+        requests = sorted(self._by_id.values(), key=lambda request: request.order)
+        for request in requests:
+            if request.is_running:
+                self.requeue(request)
+            self.waiting.remove(request)
+            del self._by_id[request.request_id]
+            self._tell_end(request, False)
+        return requests
+
+    def take_over(self, request: Request) -> None:
+        """Go on with a request that another verifier gave up."""
+        self._by_id[request.request_id] = request
+        self.waiting.push(request)
 
     def take_releases(self) -> tuple[SequenceRef, ...]:
         releases, self.releases = tuple(self.releases), []

@@ -1,41 +1,30 @@
-"""The scheduler: takes requests, keeps a verifier busy with them, and says how it is doing."""
+"""The scheduler: takes requests, keeps verifiers busy with them, and says how it is doing."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-import uuid
 from dataclasses import dataclass
 
-from dspark.errors import BackendUnavailable, Draining, DSparkError, NotReady
+from dspark.errors import (
+    Draining,
+    DSparkError,
+    DuplicateRequest,
+    NotReady,
+    QueueFull,
+    UnknownRequest,
+)
 from dspark.generation import RequestSpec
-from dspark.scheduler.batcher import Batcher
-from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.config import SchedulerConfig
-from dspark.scheduler.drafting import Drafting, DraftLimits
 from dspark.scheduler.limits import Limits
-from dspark.scheduler.live_requests import LiveRequests
-from dspark.scheduler.online_costs import OnlineCosts
-from dspark.scheduler.policy import POLICIES
-from dspark.scheduler.policy.interface import PolicySettings
-from dspark.scheduler.progress import Progress
 from dspark.scheduler.request import Request
-from dspark.scheduler.results import ResultApplier
 from dspark.scheduler.stats import Totals
-from dspark.scheduler.step_loop import StepLoop
-from dspark.scheduler.step_timing import TimingRing
-from dspark.scheduler.verifier_link import VerifierLink, VerifierLost
+from dspark.scheduler.worker import Books, Worker
+from dspark.scheduler.worker_pool import WorkerPool
 from dspark.step import VerifierInfo
 
-log = logging.getLogger(__name__)
-
-# Epochs start at the time, in sixteenths of a second, so those of a restarted scheduler are larger
-# than before.
-_EPOCH_ZERO_S = 1_750_000_000
-_EPOCHS_PER_S = 16
 DRAIN_POLL_S = 0.02
-# Time for a last step that frees on the verifier what has been ended here.
+# Time for a last step that frees on the verifiers what has been ended here.
 RELEASE_S = 1.0
 
 
@@ -50,7 +39,7 @@ class SchedulerInfo:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerStatus:
-    """What goes on now, and the counters since the start."""
+    """What goes on now, and the counters since the start; sums over all workers."""
 
     num_running: int
     num_waiting: int
@@ -60,158 +49,104 @@ class SchedulerStatus:
 
 
 class Scheduler:
-    """Runs requests on one verifier, with candidates from one service or none."""
+    """Runs requests on the verifiers of a pool."""
 
-    def __init__(
-        self, config: SchedulerConfig, verifier: VerifierLink, candidates: CandidatesLink | None
-    ) -> None:
-        self.totals = Totals()
-        self.timings = TimingRing()
+    def __init__(self, config: SchedulerConfig, pool: WorkerPool, books: Books) -> None:
+        self.pool = pool
+        self.totals = books.totals
+        self.timings = books.timings
         self._config = config
-        self._verifier = verifier
-        self._candidates = candidates
-        self._live = LiveRequests(config.max_waiting, _first_epoch(), self.totals)
-        self._progress = Progress(config.stall_s)
-        self._scheduler_id = f"scheduler-{uuid.uuid4().hex[:12]}"
-        self._loop: StepLoop | None = None
         self._is_draining = False
 
     async def run(self) -> None:
-        """Serve until cancelled; a verifier that was lost is waited for."""
-        if self._candidates is not None:
-            self._candidates.connect()
-        while True:
-            info = await self._verifier.connect()
-            log.info("verifier: %s on %s, %s", info.model_id, info.device, info.exactness)
-            self._loop = self._build_loop(info)
-            try:
-                await self._loop.run()
-            except VerifierLost as error:
-                log.error("the verifier is lost: %s", error)
-                self._loop = None
-                self._live.fail_all(BackendUnavailable("verifier", error.message))
+        """Serve until cancelled."""
+        await self.pool.run()
 
     def submit(self, spec: RequestSpec) -> Request:
         """Check and queue a request; its events are in ``Request.stream``.
 
         Raises InvalidArgument, ContextLength, DuplicateRequest, QueueFull, NotReady, Draining, or
-        BackendUnavailable while the verifier is lost.
+        BackendUnavailable while every verifier is lost.
         """
         if self._is_draining:
             raise Draining("this scheduler is shutting down")
-        info = self._verifier.info
-        if self._loop is None:
-            raise BackendUnavailable("verifier", "does not answer")
-        known = self._candidates.info if self._candidates is not None else None
-        spec = Limits.of(info, known.sources if known is not None else None).check(spec)
-        request = self._live.submit(spec)
-        self._wake()
+        worker = self.pool.choose()
+        spec = Limits.of(worker.verifier.info, worker.known_sources).check(spec)
+        if self.pool.home_of(spec.request_id) is not None:
+            raise DuplicateRequest(spec.request_id)
+        if (num_waiting := self.status.num_waiting) >= self._config.max_waiting:
+            raise QueueFull(f"{num_waiting} requests are waiting already")
+        request = worker.live.submit(spec)
+        worker.wake()
         return request
 
     def cancel(self, request: Request) -> None:
         """The client is gone: free everything in the next step. Harmless after the end."""
-        if self._live.cancel(request):
-            self._wake()
+        worker = self.pool.home_of(request.request_id)
+        if worker is not None and worker.live.cancel(request):
+            worker.wake()
 
     def stop(self, request_id: str) -> None:
         """End a request in good order; raises UnknownRequest."""
-        self._live.stop(request_id)
-        self._wake()
+        worker = self.pool.home_of(request_id)
+        if worker is None:
+            raise UnknownRequest(request_id)
+        worker.live.stop(request_id)
+        worker.wake()
 
     async def drain(self, timeout_s: float) -> None:
         """Refuse new requests, let the live ones end, then end the rest with an error."""
         self._is_draining = True
         give_up_at = time.monotonic() + timeout_s
-        while len(self._live) and time.monotonic() < give_up_at:
+        while self._num_live and time.monotonic() < give_up_at:
             await asyncio.sleep(DRAIN_POLL_S)
-        self._live.fail_all(Draining("this scheduler is shutting down"))
-        self._wake()
+        for worker in self._workers:
+            worker.live.fail_all(Draining("this scheduler is shutting down"))
+            worker.wake()
         give_up_at = max(give_up_at, time.monotonic() + RELEASE_S)
-        while not self._progress.is_idle and time.monotonic() < give_up_at:
+        while not self.is_idle and time.monotonic() < give_up_at:
             await asyncio.sleep(DRAIN_POLL_S)
 
     @property
     def info(self) -> SchedulerInfo:
         """Raises NotReady before a verifier has answered."""
-        known = self._candidates.info if self._candidates is not None else None
-        sources = known.sources if known is not None else ()
-        return SchedulerInfo(self._verifier.info, sources, self._config.policy)
+        known = [worker for worker in self._workers if worker.verifier.is_known]
+        if not known:
+            raise NotReady("no verifier has answered yet")
+        first = next((worker for worker in known if worker.is_serving), known[0])
+        return SchedulerInfo(first.verifier.info, first.known_sources or (), self._config.policy)
 
     @property
     def status(self) -> SchedulerStatus:
-        num_blocks = self._verifier.info.num_blocks if self._verifier.is_known else 0
+        workers = self._workers
         return SchedulerStatus(
-            num_running=len(self._live.running),
-            num_waiting=len(self._live.waiting),
-            num_free_blocks=self._loop.num_free_blocks if self._loop else num_blocks,
-            num_blocks=num_blocks,
+            num_running=sum(len(worker.live.running) for worker in workers),
+            num_waiting=sum(len(worker.live.waiting) for worker in workers),
+            num_free_blocks=sum(worker.num_free_blocks for worker in workers),
+            num_blocks=sum(worker.num_blocks for worker in workers),
             totals=self.totals,
         )
 
     @property
     def is_idle(self) -> bool:
-        return self._progress.is_idle
+        return self.pool.is_idle
 
     @property
     def problem(self) -> DSparkError | None:
-        """Why no requests are served well now, if so: a verifier answers and steps go on ending."""
+        """Why no requests are served well now, if so."""
         if self._is_draining:
             return Draining("this scheduler is shutting down")
-        if not self._verifier.is_known:
-            return NotReady("no verifier has answered yet")
-        if not self._verifier.is_answering:
-            return BackendUnavailable("verifier", "does not answer")
-        if self._progress.is_stalled:
-            return BackendUnavailable("verifier", "does not finish a step")
-        return None
+        return self.pool.problem
 
     @property
     def is_healthy(self) -> bool:
         """Ready for requests."""
         return self.problem is None
 
-    def _wake(self) -> None:
-        if self._loop is not None:
-            self._loop.wake()
+    @property
+    def _workers(self) -> tuple[Worker, ...]:
+        return self.pool.workers
 
-    def _build_loop(self, info: VerifierInfo) -> StepLoop:
-        config = self._config
-        drafting = self._build_drafting(info)
-        self._live.set_end_listener(drafting.end)
-        batcher = Batcher(
-            config.max_num_seqs,
-            min(config.max_num_batched_tokens, info.max_step_rows),
-            info.block_size,
-            info.num_blocks,
-        )
-        return StepLoop(
-            self._scheduler_id,
-            self._live,
-            batcher,
-            drafting,
-            self._verifier,
-            ResultApplier(self._live, self.totals, drafting.learn),
-            self._progress,
-            self.timings,
-        )
-
-    def _build_drafting(self, info: VerifierInfo) -> Drafting:
-        config = self._config
-        settings = PolicySettings(config.num_draft_tokens, config.min_gain, config.explore_share)
-        limits = DraftLimits(
-            info.vocab_size,
-            Limits.of(info, None).max_len,
-            config.max_draft_tokens,
-            config.mute_after,
-            config.mute_steps,
-        )
-        return Drafting(
-            POLICIES[config.policy](settings),
-            self._candidates,
-            limits,
-            OnlineCosts.measured(info.verify_costs),
-        )
-
-
-def _first_epoch() -> int:
-    return max(1, int((time.time() - _EPOCH_ZERO_S) * _EPOCHS_PER_S) & 0x7FFF_FFFF)
+    @property
+    def _num_live(self) -> int:
+        return sum(len(worker.live) for worker in self._workers)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from typing import Protocol
 
-from dspark.errors import BackendUnavailable, DSparkError, NotReady
+from dspark.errors import BackendUnavailable, Draining, DSparkError, NotReady
 from dspark.step import StepOutcome, StepPlan, VerifierInfo
 
 log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S = 0.02
 MAX_BACKOFF_S = 0.2
+# With an heir, a step may take the patience and this many times the longest pass that was measured.
+SLOW_STEP_FACTOR = 4
 
 
 class Verifier(Protocol):
@@ -21,6 +24,7 @@ class Verifier(Protocol):
 
     async def info(self) -> VerifierInfo: ...
     async def step(self, plan: StepPlan) -> StepOutcome: ...
+    async def is_ready(self) -> bool: ...
 
 
 class VerifierLost(DSparkError):
@@ -28,11 +32,23 @@ class VerifierLost(DSparkError):
 
 
 class VerifierLink:
-    """Replays a step until it is answered: the verifier stores its reply or computes it anew."""
+    """Replays a step until it is answered: the verifier stores its reply or computes it anew.
 
-    def __init__(self, client: Verifier, timeout_s: float) -> None:
+    That is given up after ``timeout_s``; and after ``failover_s``, or when the verifier says that
+    it ends, while ``has_heir``: another one can go on with the requests.
+    """
+
+    def __init__(
+        self,
+        client: Verifier,
+        timeout_s: float,
+        failover_s: float = 0.0,
+        has_heir: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._client = client
         self._timeout_s = timeout_s
+        self._failover_s = failover_s
+        self._has_heir = has_heir
         self._info: VerifierInfo | None = None
         self.is_answering = False
 
@@ -67,45 +83,73 @@ class VerifierLink:
         Raises VerifierLost when the verifier stays away, and what the verifier raised when it
         refuses.
         """
-        give_up_at = time.monotonic() + self._timeout_s
+        started = time.monotonic()
         backoff_s = FIRST_BACKOFF_S
         while True:
             try:
-                outcome = await self._client.step(plan)
-            except (BackendUnavailable, NotReady) as error:
+                async with asyncio.timeout(self._call_timeout_s()):
+                    outcome = await self._client.step(plan)
+            except (BackendUnavailable, NotReady, TimeoutError) as error:
                 self._say_lost(plan, error)
+                give_up_at = started + self._patience_s(error)
                 if time.monotonic() > give_up_at:
-                    raise VerifierLost(f"no answer for {self._timeout_s:g} s") from error
+                    raise _lost_after(started) from error
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(backoff_s * 2, MAX_BACKOFF_S)
-                await self._recover(give_up_at)
+                await self._recover(started, give_up_at)
             else:
                 self.is_answering = True
                 return outcome
 
-    async def _recover(self, give_up_at: float) -> None:
+    async def is_ready(self) -> bool:
+        """What its health service says now."""
+        return await self._client.is_ready()
+
+    async def check_unchanged(self) -> None:
+        """Raises VerifierLost if what answers now is not what was described, BackendUnavailable or
+        NotReady if nothing does.
+        """
+        if _identity(await self._client.info()) != _identity(self.info):
+            raise VerifierLost("the verifier came back with another model or KV pool")
+        self.is_answering = True
+
+    def _call_timeout_s(self) -> float | None:
+        """None leaves it to the client's own deadline."""
+        if not self._has_heir():
+            return None
+        slowest_ms = max((cost for _, cost in self.info.verify_costs), default=0.0)
+        return self._failover_s + SLOW_STEP_FACTOR * slowest_ms / 1e3
+
+    def _patience_s(self, error: Exception) -> float:
+        if not self._has_heir():
+            return self._timeout_s
+        return 0.0 if isinstance(error, Draining) else self._failover_s
+
+    async def _recover(self, started: float, give_up_at: float) -> None:
         """Wait until it answers; a replay is exact only on the same weights and arithmetic."""
         before = self.info
         try:
             async with asyncio.timeout(max(give_up_at - time.monotonic(), 0)):
                 after = await self.connect()
         except TimeoutError as error:
-            raise VerifierLost(f"no answer for {self._timeout_s:g} s") from error
+            raise _lost_after(started) from error
         if _identity(after) != _identity(before):
             raise VerifierLost("the verifier came back with another model or KV pool")
 
-    def _say_lost(self, plan: StepPlan, error: DSparkError) -> None:
+    def _say_lost(self, plan: StepPlan, error: Exception) -> None:
         if self.is_answering:
-            log.warning("step %d is not answered, repeating it: %s", plan.step_id, error)
+            why = str(error) or "no reply in time"
+            log.warning("step %d is not answered, repeating it: %s", plan.step_id, why)
         self.is_answering = False
+
+
+def _lost_after(started: float) -> VerifierLost:
+    return VerifierLost(f"no answer for {time.monotonic() - started:.1f} s")
 
 
 def _identity(info: VerifierInfo) -> tuple[object, ...]:
     return (
-        info.model_digest,
-        info.dtype,
-        info.kernel_class,
-        info.vocab_size,
+        info.arithmetic,
         info.max_model_len,
         info.block_size,
         info.num_blocks,

@@ -49,8 +49,8 @@ def test_services_find_each_other(model: PreparedModel, tmp_path: Path) -> None:
     assert [spec.name for spec in specs] == ["gateway", "scheduler", "candidates", "verifier"]
     configs = parsed(specs)
     assert configs["gateway"].scheduler == configs["scheduler"].listen
-    assert configs["scheduler"].verifier == configs["verifier"].listen
-    assert configs["scheduler"].candidates == configs["candidates"].listen
+    assert configs["scheduler"].verifier == (configs["verifier"].listen,)
+    assert configs["scheduler"].candidates == (configs["candidates"].listen,)
     assert (configs["gateway"].http, configs["gateway"].grpc) == (ADDRESSES.http, ADDRESSES.grpc)
     assert configs["gateway"].model_name == configs["verifier"].model_id == "org/name"
     assert configs["verifier"].model == configs["gateway"].model_dir == str(model.directory)

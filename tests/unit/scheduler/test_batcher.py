@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dspark.generation import RequestSpec
 from dspark.sampling import SamplingParams
 from dspark.scheduler.batcher import MAX_PARTIAL_PREFILLS, Batch, Batcher, share_evenly
-from dspark.scheduler.live_requests import LiveRequests
+from dspark.scheduler.live_requests import LiveRequests, Numbers
 from dspark.scheduler.request import Request
 from dspark.scheduler.stats import Totals
 
@@ -22,7 +22,7 @@ def make_batcher(
 
 @pytest.fixture
 def live() -> LiveRequests:
-    return LiveRequests(1000, first_epoch=1, totals=Totals())
+    return LiveRequests(1000, Numbers(first_epoch=1), totals=Totals())
 
 
 def submit(live: LiveRequests, *lengths: int) -> list[Request]:

@@ -7,7 +7,7 @@ import pytest
 from dspark.errors import Draining, DuplicateRequest, QueueFull
 from dspark.generation import RequestSpec, TokensComplete
 from dspark.sampling import FinishReason, SamplingParams
-from dspark.scheduler.live_requests import LiveRequests
+from dspark.scheduler.live_requests import LiveRequests, Numbers
 from dspark.scheduler.request import Request
 from dspark.scheduler.stats import Totals
 
@@ -19,7 +19,7 @@ def totals() -> Totals:
 
 @pytest.fixture
 def live(totals: Totals) -> LiveRequests:
-    return LiveRequests(2, first_epoch=10, totals=totals)
+    return LiveRequests(2, Numbers(first_epoch=10), totals=totals)
 
 
 def spec(request_id: str, **fields: object) -> RequestSpec:

@@ -9,7 +9,7 @@ import pytest
 from dspark.errors import BackendUnavailable
 from dspark.generation import RequestSpec, TokenChunk, TokensComplete
 from dspark.sampling import FinishReason, SamplingParams
-from dspark.scheduler.live_requests import LiveRequests
+from dspark.scheduler.live_requests import LiveRequests, Numbers
 from dspark.scheduler.request import Request, RequestStatus
 from dspark.scheduler.results import MAX_SETBACKS, Applied, ResultApplier
 from dspark.scheduler.stats import Totals
@@ -22,7 +22,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.totals = Totals()
-        self.live = LiveRequests(100, first_epoch=1, totals=self.totals)
+        self.live = LiveRequests(100, Numbers(first_epoch=1), totals=self.totals)
         self.learnt: list[Request] = []
         self.applier = ResultApplier(self.live, self.totals, lambda r, *_: self.learnt.append(r))
 

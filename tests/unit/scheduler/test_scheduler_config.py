@@ -14,7 +14,7 @@ def test_flags_become_settings_and_back() -> None:
     flags = [*ADDRESSES, "--policy", "fixed", "--num-draft-tokens", "3", "--max-waiting", "9"]
     config = parse(SchedulerConfig, "", flags)
     assert (config.policy, config.num_draft_tokens, config.max_waiting) == ("fixed", 3, 9)
-    assert config.candidates == ""
+    assert config.candidates == ()
     assert parse(SchedulerConfig, "", to_arguments(config)) == config
 
 

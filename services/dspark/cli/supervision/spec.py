@@ -65,7 +65,7 @@ def _gateway(model: PreparedModel, addresses: Addresses, scheduler: str) -> Serv
 
 def _scheduler(config: ServicesConfig, address: str, verifier: str, candidates: str) -> ServiceSpec:
     settings = config.scheduler(
-        listen=address, verifier=verifier, candidates=candidates, drain_s=_DRAIN_S
+        listen=address, verifier=(verifier,), candidates=(candidates,), drain_s=_DRAIN_S
     )
     return _spec("scheduler", address, "SchedulerService", settings)
 

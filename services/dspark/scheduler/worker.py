@@ -1,0 +1,207 @@
+"""One verifier, the requests that it serves, and the loop that steps it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dspark.errors import BackendUnavailable, DSparkError, NotReady
+from dspark.scheduler.batcher import Batcher
+from dspark.scheduler.candidates_link import CandidatesLink
+from dspark.scheduler.config import SchedulerConfig
+from dspark.scheduler.drafting import Drafting, DraftLimits
+from dspark.scheduler.limits import Limits
+from dspark.scheduler.live_requests import LiveRequests, Numbers
+from dspark.scheduler.online_costs import OnlineCosts
+from dspark.scheduler.policy import POLICIES
+from dspark.scheduler.policy.interface import PolicySettings
+from dspark.scheduler.progress import Progress
+from dspark.scheduler.results import ResultApplier
+from dspark.scheduler.stats import Totals
+from dspark.scheduler.step_loop import StepLoop
+from dspark.scheduler.step_timing import TimingRing
+from dspark.scheduler.verifier_link import VerifierLink, VerifierLost
+from dspark.step import VerifierInfo
+
+log = logging.getLogger(__name__)
+
+# An idle loop would not notice that its verifier is gone, so it is asked this often.
+PROBE_INTERVAL_S = 2.0
+
+
+Arithmetic = tuple[str, str, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What all workers of a scheduler count together."""
+
+    totals: Totals
+    timings: TimingRing
+    numbers: Numbers
+
+
+class Worker:
+    """Serves requests on one verifier, with candidates from one service or none.
+
+    ``name`` is the verifier's address. ``on_lost(worker, error)`` is called when the verifier is
+    given up; what the worker holds of requests then is to be taken away from it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: SchedulerConfig,
+        verifier: VerifierLink,
+        candidates: CandidatesLink | None,
+        books: Books,
+        on_lost: Callable[[Worker, VerifierLost], None],
+    ) -> None:
+        self.name = name
+        self.verifier = verifier
+        self.candidates = candidates
+        self.live = LiveRequests(config.max_waiting, books.numbers, books.totals)
+        self.progress = Progress(config.stall_s)
+        self._config = config
+        self._books = books
+        self._on_lost = on_lost
+        self._loop: StepLoop | None = None
+        # of the verifier that this loop began with; another one may answer at its address later
+        self._arithmetic: Arithmetic | None = None
+
+    async def run(self) -> None:
+        """Serve until cancelled; a verifier that was lost is waited for."""
+        if self.candidates is not None:
+            self.candidates.connect()
+        while True:
+            info = await self.verifier.connect()
+            log.info("verifier %s: %s on %s, %s", self.name, info.model_id, info.device, info.dtype)
+            self._loop, self._arithmetic = self._build_loop(info), info.arithmetic
+            try:
+                await self._step_and_probe(self._loop)
+            except* VerifierLost as errors:
+                error = next(iter(errors.exceptions))
+                assert isinstance(error, VerifierLost)
+                log.error("verifier %s is lost: %s", self.name, error)
+                self._loop = None
+                self.progress.idle()
+                self._on_lost(self, error)
+
+    def wake(self) -> None:
+        """There may be work: a request came, or went."""
+        if self._loop is not None:
+            self._loop.wake()
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether requests given to it are stepped now."""
+        return self._loop is not None and self.problem is None
+
+    @property
+    def problem(self) -> DSparkError | None:
+        """Why it serves no requests well now: its verifier is silent, or steps do not end."""
+        if not self.verifier.is_known:
+            return NotReady("no verifier has answered yet")
+        if not self.verifier.is_answering:
+            return BackendUnavailable("verifier", "does not answer")
+        if self.progress.is_stalled:
+            return BackendUnavailable("verifier", "does not finish a step")
+        return None
+
+    @property
+    def known_sources(self) -> tuple[str, ...] | None:
+        """The sources of its candidates service; None before it has named them."""
+        info = self.candidates.info if self.candidates is not None else None
+        return None if info is None else info.sources
+
+    @property
+    def num_blocks(self) -> int:
+        return self.verifier.info.num_blocks if self.verifier.is_known else 0
+
+    @property
+    def num_free_blocks(self) -> int:
+        return self._loop.num_free_blocks if self._loop else self.num_blocks
+
+    @property
+    def load(self) -> int:
+        """Tokens that its requests may still need computed: a pass each, or a row of one."""
+        requests = (*self.live.running, *self.live.waiting.members())
+        return sum(r.num_pending_tokens + r.num_remaining_tokens for r in requests)
+
+    def can_inherit(self, other: Worker) -> bool:
+        """Whether requests of the other one get here the tokens that they were going to get."""
+        return self.is_serving and self._arithmetic == other._arithmetic
+
+    @property
+    def max_len(self) -> int:
+        """Largest number of prompt and generated tokens of one request."""
+        return Limits.of(self.verifier.info, None).max_len
+
+    @property
+    def has_loop(self) -> bool:
+        """Whether its verifier was not given up; it may be silent for the moment."""
+        return self._loop is not None
+
+    async def _step_and_probe(self, loop: StepLoop) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(loop.run(), name=f"steps of {self.name}")
+            tasks.create_task(self._probe(), name=f"probe of {self.name}")
+
+    async def _probe(self) -> None:
+        """Ask an idle verifier for its health; one that comes back must be what it was."""
+        while True:
+            await asyncio.sleep(PROBE_INTERVAL_S)
+            if not self.progress.is_idle:
+                continue
+            was_answering = self.verifier.is_answering
+            self.verifier.is_answering = await self.verifier.is_ready()
+            if self.verifier.is_answering and not was_answering:
+                await self._check_unchanged()
+
+    async def _check_unchanged(self) -> None:
+        try:
+            await self.verifier.check_unchanged()
+        except (BackendUnavailable, NotReady):
+            self.verifier.is_answering = False
+
+    def _build_loop(self, info: VerifierInfo) -> StepLoop:
+        config = self._config
+        drafting = self._build_drafting(info)
+        self.live.set_end_listener(drafting.end)
+        batcher = Batcher(
+            config.max_num_seqs,
+            min(config.max_num_batched_tokens, info.max_step_rows),
+            info.block_size,
+            info.num_blocks,
+        )
+        return StepLoop(
+            # Step ids count within it, from the start of each loop.
+            f"scheduler-{uuid.uuid4().hex[:12]}",
+            self.live,
+            batcher,
+            drafting,
+            self.verifier,
+            ResultApplier(self.live, self._books.totals, drafting.learn),
+            self.progress,
+            self._books.timings,
+        )
+
+    def _build_drafting(self, info: VerifierInfo) -> Drafting:
+        config = self._config
+        settings = PolicySettings(config.num_draft_tokens, config.min_gain, config.explore_share)
+        limits = DraftLimits(
+            info.vocab_size,
+            Limits.of(info, None).max_len,
+            config.max_draft_tokens,
+            config.mute_after,
+            config.mute_steps,
+        )
+        return Drafting(
+            POLICIES[config.policy](settings),
+            self.candidates,
+            limits,
+            OnlineCosts.measured(info.verify_costs),
+        )

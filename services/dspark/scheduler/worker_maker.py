@@ -1,0 +1,72 @@
+"""From an address to a worker with its clients."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+from dspark.circuit_breaker import CircuitBreaker
+from dspark.scheduler.candidates_client import CandidatesClient
+from dspark.scheduler.candidates_link import CandidatesLink
+from dspark.scheduler.config import SchedulerConfig
+from dspark.scheduler.live_requests import Numbers
+from dspark.scheduler.stats import Totals
+from dspark.scheduler.step_timing import TimingRing
+from dspark.scheduler.verifier_client import VerifierClient
+from dspark.scheduler.verifier_link import VerifierLink
+from dspark.scheduler.worker import Books, Worker
+from dspark.scheduler.worker_pool import WorkerPool
+
+MAX_BREAKER_OPEN_S = 30.0
+# Epochs start at the time, in sixteenths of a second, so those of a restarted scheduler are larger
+# than before.
+_EPOCH_ZERO_S = 1_750_000_000
+_EPOCHS_PER_S = 16
+
+
+def new_books() -> Books:
+    return Books(Totals(), TimingRing(), Numbers(_first_epoch()))
+
+
+class GrpcWorkerMaker:
+    """Each worker has a channel to its verifier and one to a candidates service, taken in turn."""
+
+    def __init__(self, config: SchedulerConfig, books: Books) -> None:
+        self._config = config
+        self._books = books
+        self._candidates = itertools.cycle(config.candidates or ("",))
+        self._clients: dict[Worker, tuple[VerifierClient, CandidatesClient | None]] = {}
+
+    def make(self, name: str, pool: WorkerPool) -> Worker:
+        config = self._config
+        verifier = VerifierClient(name, config.step_timeout_s)
+        address = next(self._candidates)
+        candidates = CandidatesClient(address) if address else None
+        link = VerifierLink(
+            verifier,
+            config.verifier_timeout_s,
+            config.failover_s,
+            lambda: pool.has_heir(worker),
+        )
+        worker = Worker(name, config, link, self._link(candidates), self._books, pool.hand_over)
+        self._clients[worker] = verifier, candidates
+        return worker
+
+    async def close(self, worker: Worker) -> None:
+        if worker.candidates is not None:
+            await worker.candidates.close()
+        verifier, candidates = self._clients.pop(worker)
+        if candidates is not None:
+            await candidates.close()
+        await verifier.close()
+
+    def _link(self, client: CandidatesClient | None) -> CandidatesLink | None:
+        if client is None:
+            return None
+        config = self._config
+        breaker = CircuitBreaker(config.breaker_failures, config.breaker_open_s, MAX_BREAKER_OPEN_S)
+        return CandidatesLink(client, breaker, config.propose_deadline_ms / 1e3)
+
+
+def _first_epoch() -> int:
+    return max(1, int((time.time() - _EPOCH_ZERO_S) * _EPOCHS_PER_S) & 0x7FFF_FFFF)
