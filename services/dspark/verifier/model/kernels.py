@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from dspark.verifier.interfaces import ModelRefused
-from dspark.verifier.native.build import NativeUnavailable
+from dspark.verifier.native.compiler import NativeUnavailable
 from dspark.verifier.native.library import Team
 
 log = logging.getLogger(__name__)

@@ -1,1 +1,1 @@
-"""CPU kernels in C++, built on first use and called through ctypes."""
+"""CPU kernels in C++, compiled ahead or on first use and called through ctypes."""

@@ -1,35 +1,26 @@
-"""Builds the CPU kernels for this machine, once per source, compiler and processor."""
+"""The CPU kernels for this machine: compiled ahead, else here, once per source and processor."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import platform
-import shutil
 import subprocess
-import tempfile
 from pathlib import Path
+
+from dspark.verifier.native.compiler import (
+    NativeUnavailable,
+    compile_library,
+    digest_of,
+    find_compiler,
+    source_digest,
+)
+from dspark.verifier.native.prebuilt import prebuilt_library
 
 log = logging.getLogger(__name__)
 
-_SOURCE_DIR = Path(__file__).parent
-_MAIN_SOURCE = _SOURCE_DIR / "kernels.cpp"
-# Contraction would let the compiler choose where to round; fused operations are written out.
-_FLAGS = (
-    "-O3",
-    "-march=native",
-    "-std=c++17",
-    "-ffp-contract=off",
-    "-fPIC",
-    "-shared",
-    "-pthread",
-)
+_FOR_THIS_PROCESSOR = ("-march=native",)
 _NEEDED_CPU_FLAGS = frozenset({"avx2", "fma"})
-
-
-class NativeUnavailable(Exception):
-    """The kernels cannot be used here; the message says why."""
 
 
 def cache_dir() -> Path:
@@ -38,17 +29,22 @@ def cache_dir() -> Path:
 
 
 def build_library() -> Path:
-    """The path of the shared library for this host, compiled unless it is in the cache.
+    """The path of the shared library for this host: one of DSPARK_PREBUILT_KERNELS (a directory),
+    else from the cache, where it is compiled if need be.
 
     Raises NativeUnavailable when the processor or the compiler will not do.
     """
     cpu_flags = _cpu_flags()
     if missing := _NEEDED_CPU_FLAGS - cpu_flags:
         raise NativeUnavailable(f"the processor lacks {', '.join(sorted(missing))}")
-    compiler = _compiler()
+    prebuilt = os.environ.get("DSPARK_PREBUILT_KERNELS")
+    if prebuilt and (library := prebuilt_library(Path(prebuilt), cpu_flags)):
+        return library
+    compiler = find_compiler()
     target = cache_dir() / "native" / f"{_digest(compiler, cpu_flags)}.so"
     if not target.exists():
-        _compile(compiler, target)
+        log.info("compiling the CPU kernels with %s (once)", compiler)
+        compile_library(compiler, _FOR_THIS_PROCESSOR, target)
     return target
 
 
@@ -65,37 +61,6 @@ def _cpu_flags() -> frozenset[str]:
     return frozenset()
 
 
-def _compiler() -> str:
-    wanted = os.environ.get("CXX")
-    for name in (wanted,) if wanted else ("g++", "c++", "clang++"):
-        if path := shutil.which(name):
-            return path
-    raise NativeUnavailable("no C++ compiler was found (install g++)")
-
-
 def _digest(compiler: str, cpu_flags: frozenset[str]) -> str:
     version = subprocess.run([compiler, "--version"], capture_output=True, check=False).stdout
-    parts = [version, " ".join(_FLAGS).encode(), " ".join(sorted(cpu_flags)).encode()]
-    parts += [path.read_bytes() for path in sorted(_SOURCE_DIR.glob("*.h"))]
-    parts.append(_MAIN_SOURCE.read_bytes())
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "big") + part)
-    return digest.hexdigest()[:24]
-
-
-def _compile(compiler: str, target: Path) -> None:
-    log.info("compiling the CPU kernels with %s (once)", compiler)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # A private name and a rename: processes that start together never see half a file.
-        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-            output = Path(scratch) / target.name
-            command = [compiler, *_FLAGS, str(_MAIN_SOURCE), "-o", str(output)]
-            result = subprocess.run(command, capture_output=True, text=True, check=False)
-            if result.returncode != 0:
-                last_lines = "\n".join(result.stderr.splitlines()[-5:])
-                raise NativeUnavailable(f"the C++ compiler failed: {last_lines}")
-            os.replace(output, target)
-    except OSError as error:
-        raise NativeUnavailable(f"the kernels cannot be built: {error}") from error
+    return digest_of([version, source_digest().encode(), " ".join(sorted(cpu_flags)).encode()])

@@ -14,7 +14,7 @@ from dspark.verifier.interfaces import LoadedModel, ModelRefused
 from dspark.verifier.model import kernels, loader
 from dspark.verifier.model.probe_rows import plain_rows, probe_batch
 from dspark.verifier.model.self_test import RowInvarianceTest
-from dspark.verifier.native.build import NativeUnavailable
+from dspark.verifier.native.compiler import NativeUnavailable
 from harness.tiny_models import save_tiny_model, tiny_model
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dspark.verifier.native import build
+from dspark.verifier.native.compiler import NativeUnavailable
 
 # Counts its runs and writes the output slowly, in two parts.
 FAKE_COMPILER = """#!/bin/sh
@@ -61,17 +62,17 @@ def test_another_compiler_makes_another_file(compiler: Path) -> None:
 
 def test_no_compiler(compiler: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(build.NativeUnavailable, match=r"no C\+\+ compiler"):
+    with pytest.raises(NativeUnavailable, match=r"no C\+\+ compiler"):
         build.build_library()
 
 
 def test_a_failing_compiler_is_quoted(compiler: Path) -> None:
     compiler.write_text("#!/bin/sh\necho out of paper >&2\nexit 1\n")
-    with pytest.raises(build.NativeUnavailable, match="out of paper"):
+    with pytest.raises(NativeUnavailable, match="out of paper"):
         build.build_library()
 
 
 def test_a_processor_without_avx2(compiler: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "_cpu_flags", lambda: frozenset({"fma"}))
-    with pytest.raises(build.NativeUnavailable, match="lacks avx2"):
+    with pytest.raises(NativeUnavailable, match="lacks avx2"):
         build.build_library()
