@@ -34,6 +34,7 @@ class CandidatesConfig:
     retrieval_max_entries: int = setting(
         200_000, "contexts kept: in all in memory (some 250 bytes each), a tenant in Redis"
     )
+    metrics_port: int = setting(0, "port of /metrics; 0 means none")
     drain_s: float = setting(5.0, "after SIGTERM, running calls have so long to end")
 
     def __post_init__(self) -> None:

@@ -99,7 +99,7 @@ class DraftRound:
         except Exception as error:
             runner.failed("garbage", error)
         else:
-            runner.delivered(cost_ns)
+            runner.delivered(trees, cost_ns)
 
     async def _wait(self, waiting: Sequence[asyncio.Future[None]]) -> None:
         try:

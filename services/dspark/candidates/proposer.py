@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.draft_round import DraftRound
+from dspark.candidates.proposal_books import ProposalBooks
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sequence_table import SequenceTable
 from dspark.candidates.source_runner import SourceRunner
@@ -30,6 +31,7 @@ class Proposer:
     """
 
     def __init__(self, sources: Sequence[CandidateSource], config: CandidatesConfig) -> None:
+        self.books = ProposalBooks()
         self._deadline_s = config.propose_deadline_ms / 1000
         self.runners = [
             SourceRunner(source, _breaker(config), self._deadline_s) for source in sources
@@ -81,7 +83,8 @@ class Proposer:
         Waits for sources up to the configured deadline, or ``max_wait_s`` if that is less.
         """
         wait_s = self._deadline_s if max_wait_s is None else min(self._deadline_s, max_wait_s)
-        deadline = time.monotonic() + wait_s
+        started = time.monotonic()
+        deadline = started + wait_s
         unknown = dict.fromkeys(self.observe(update))
         known: list[ProposeItem] = []
         requests: list[DraftRequest] = []
@@ -96,6 +99,7 @@ class Proposer:
         wanted = [item.sources for item in known]
         drafts = DraftRound(self.runners, requests, wanted, self._vocabulary.size, deadline)
         trees = await drafts.run()
+        self.books.observe(time.monotonic() - started, len(items), len(items) - len(known))
         return ProposeOutcome(
             proposals=tuple(
                 DraftProposal(item.request_id, item.epoch, item.base_len, tree)

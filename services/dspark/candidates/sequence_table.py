@@ -37,6 +37,9 @@ class SequenceTable:
         self._live: OrderedDict[str, LiveSequence] = OrderedDict()
         # request id -> (epoch, time of the release)
         self._tombstones: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        # released because their lease ran out, and because there were too many
+        self.num_reclaimed = 0
+        self.num_evicted = 0
 
     def __len__(self) -> int:
         return len(self._live)
@@ -84,6 +87,7 @@ class SequenceTable:
         while self._live and (oldest := next(iter(self._live.values()))).last_used <= expired:
             self._drop(oldest, completed=False)
             reclaimed += 1
+        self.num_reclaimed += reclaimed
         while self._tombstones and next(iter(self._tombstones.values()))[1] <= expired:
             self._tombstones.popitem(last=False)
         return reclaimed
@@ -113,6 +117,7 @@ class SequenceTable:
         self._live[update.request_id] = sequence
         if len(self._live) > self._max_sequences:
             self._drop(next(iter(self._live.values())), completed=False)
+            self.num_evicted += 1
         self._append(sequence, update.token_ids)
         return True
 

@@ -7,9 +7,11 @@ import logging
 import signal
 
 from dspark.candidates.config import CandidatesConfig
+from dspark.candidates.metrics import metrics_registry
 from dspark.candidates.proposer import Proposer
 from dspark.candidates.registry import build_sources
 from dspark.candidates.servicer import SERVICE_NAME, CandidatesServicer
+from dspark.metrics.endpoint import MetricsEndpoint
 from dspark.rpc import Server
 from dspark.v1 import candidates_service_pb2_grpc as pb_grpc
 
@@ -58,8 +60,10 @@ async def serve(config: CandidatesConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     server = CandidatesServer(Proposer(build_sources(config), config), config)
+    metrics = MetricsEndpoint(metrics_registry(server.proposer), config.metrics_port)
     await server.start()
     log.info("candidates on %s: %s", config.listen, ", ".join(config.sources))
     await stopping.wait()
     log.info("candidates: draining")
     await server.stop()
+    metrics.close()

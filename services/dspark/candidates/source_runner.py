@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from dspark.candidates.sources.interface import CandidateSource
+from dspark.candidates.sources.interface import CandidateSource, Trees
 from dspark.circuit_breaker import CircuitBreaker
 
 log = logging.getLogger(__name__)
@@ -28,6 +28,10 @@ class SourceRunner:
         self.source = source
         self._max_cost_ns = int(max_cost_s * 1e9)
         self.failures: Counter[str] = Counter()
+        # rounds with sound trees, the nodes in them, and the time of all that gave trees
+        self.num_rounds = 0
+        self.num_nodes = 0
+        self.total_ns = 0
         self._breaker = breaker
         self._next_log = 0.0
 
@@ -42,8 +46,11 @@ class SourceRunner:
     def may_propose(self) -> bool:
         return self._breaker.allows()
 
-    def delivered(self, cost_ns: int) -> None:
+    def delivered(self, trees: Trees, cost_ns: int) -> None:
         """It gave sound trees. If they took too long that is a failure all the same."""
+        self.num_rounds += 1
+        self.num_nodes += sum(len(tree.token_ids) for tree in trees)
+        self.total_ns += cost_ns
         if cost_ns > self._max_cost_ns:
             self.failed("late")
         else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from dspark.candidates.sequence import LiveSequence
+from dspark.circuit_breaker import BreakerState
+from dspark.metrics.distribution import Distribution
 from dspark.proposal import Successors
 from dspark.token_tree import TokenTree
 
@@ -18,6 +20,21 @@ class DraftRequest:
     sequence: LiveSequence
     max_nodes: int
     max_depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceVitals:
+    """How a source is doing. The names in it are a few that never change.
+
+    ``num_entries`` is the size of its state in its own unit: tokens, contexts, rows of a table.
+    ``troubles`` counts what went wrong; ``breakers`` and ``seconds``, by operation, are those of
+    the store it uses.
+    """
+
+    num_entries: int = 0
+    troubles: Mapping[str, int] = field(default_factory=dict)
+    breakers: Mapping[str, BreakerState] = field(default_factory=dict)
+    seconds: Mapping[str, Distribution] = field(default_factory=dict)
 
 
 Trees: TypeAlias = Sequence[TokenTree]
@@ -52,6 +69,10 @@ class CandidateSource(Protocol):
     def release(self, sequence: LiveSequence, completed: bool) -> None:
         """The sequence ended; only a completed one may teach other requests."""
         return None
+
+    def vitals(self) -> SourceVitals:
+        """How it is doing; may be called from another thread."""
+        return SourceVitals()
 
     async def start(self) -> None:
         """Called once, in the event loop, before anything else."""

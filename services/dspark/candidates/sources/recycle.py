@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspark.candidates.best_first import grow
-from dspark.candidates.sources.interface import CandidateSource, DraftRequest
+from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
 from dspark.proposal import Successors
 from dspark.token_tree import TokenTree
 
@@ -31,6 +31,10 @@ class SuccessorTable:
     def __init__(self, top_k: int) -> None:
         # [known ids, top_k]; UNKNOWN where none was observed
         self._rows: NDArray[np.int32] = np.full((0, top_k), UNKNOWN, dtype=np.int32)
+
+    def __len__(self) -> int:
+        """Token ids that have a row, whether or not it was observed."""
+        return len(self._rows)
 
     def observe(self, row_token_ids: Sequence[int], top_token_ids: Sequence[int]) -> None:
         """Overwrite the rows' successors; a row observed twice keeps the later ones."""
@@ -87,6 +91,9 @@ class RecycleSource(CandidateSource):
                 self._tables.popitem(last=False)
         self._tables.move_to_end(successors.cache_salt)
         table.observe(successors.row_token_ids, successors.top_token_ids)
+
+    def vitals(self) -> SourceVitals:
+        return SourceVitals(sum(map(len, list(self._tables.values()))))
 
     def propose(self, requests: Sequence[DraftRequest], deadline: float) -> list[TokenTree]:
         return [self._propose_one(request) for request in requests]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
+import time
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -16,7 +17,9 @@ from redis.exceptions import InvalidResponse, RedisError
 from dspark.candidates.sources.context_key import ContextKey
 from dspark.candidates.sources.counted import Counted, count_one, pack, unpack
 from dspark.candidates.sources.store import ContinuationStore, Lesson
-from dspark.circuit_breaker import CircuitBreaker
+from dspark.circuit_breaker import BreakerState, CircuitBreaker
+from dspark.metrics import buckets
+from dspark.metrics.distribution import Distribution
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +47,9 @@ class RedisStore(ContinuationStore):
 
     def __init__(self, url: str, *, deadline_s: float, ttl_s: int, max_entries: int) -> None:
         self.counts = Counter()
+        self._times = {
+            operation: Distribution(buckets.LOOKUP_SECONDS) for operation in ("lookup", "learn")
+        }
         self._deadline_s = deadline_s
         self._ttl_s = ttl_s
         self._max_entries = max_entries
@@ -66,6 +72,15 @@ class RedisStore(ContinuationStore):
         """Whether look-ups yield nothing because the server does not answer in time."""
         return self._lookups.is_open
 
+    @property
+    def breakers(self) -> Mapping[str, BreakerState]:
+        return {"redis_lookup": self._lookups.state, "redis_write": self._writes.state}
+
+    @property
+    def seconds(self) -> Mapping[str, Distribution]:
+        """Of failed operations too: how long was waited for them."""
+        return self._times
+
     async def start(self) -> None:
         self._watch = asyncio.create_task(self._keep_watch())
 
@@ -86,12 +101,15 @@ class RedisStore(ContinuationStore):
         return self._fetch(keys)
 
     async def _fetch(self, keys: Sequence[ContextKey]) -> list[Counted]:
+        started = time.perf_counter()
         try:
             async with asyncio.timeout(self._deadline_s):
                 values = await self._values(keys)
         except Exception as error:
             self._lookup_failed(error)
             return [[] for _ in keys]
+        finally:
+            self._times["lookup"].observe(time.perf_counter() - started)
         self._lookups.succeeded()
         return [self._unpack(key, value) for key, value in zip(keys, values, strict=True)]
 
@@ -99,6 +117,7 @@ class RedisStore(ContinuationStore):
         if self._lookups.is_open or not self._writes.allows():
             self.counts["skipped"] += len(lessons)
             return
+        started = time.perf_counter()
         try:
             async with asyncio.timeout(PATIENCE_S):
                 refused = await self._write(lessons)
@@ -107,6 +126,8 @@ class RedisStore(ContinuationStore):
             self.counts["learn"] += 1
             self._writes.failed()
             return
+        finally:
+            self._times["learn"].observe(time.perf_counter() - started)
         if refused:
             self.counts["refused"] += refused
             self._writes.failed()

@@ -13,7 +13,7 @@ from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.context_key import ContextKey, context_key, namespace
 from dspark.candidates.sources.continuations import Continuation, tree_from_continuations
 from dspark.candidates.sources.counted import Counted
-from dspark.candidates.sources.interface import CandidateSource, DraftRequest
+from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
 from dspark.candidates.sources.redis_store import RedisStore
 from dspark.candidates.sources.store import ContinuationStore, Lesson, MemoryStore
 from dspark.token_tree import TokenTree
@@ -78,6 +78,13 @@ class RetrievalSource(CandidateSource):
         if isinstance(found, Awaitable):
             return self._wait_for_trees(requests, keys, found)
         return self._trees(requests, keys, found)
+
+    def vitals(self) -> SourceVitals:
+        store = self.store
+        troubles = {f"store_{reason}": count for reason, count in dict(store.counts).items()}
+        return SourceVitals(
+            store.num_entries, {**self.counts, **troubles}, store.breakers, store.seconds
+        )
 
     async def drain(self) -> None:
         """Wait until all finished sequences are learnt."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
 from dspark.candidates.sources.context_key import ContextKey
 from dspark.candidates.sources.counted import Counted, count_one
+from dspark.circuit_breaker import BreakerState
+from dspark.metrics.distribution import Distribution
 
 Lesson = tuple[ContextKey, tuple[int, ...]]
 """A context and the tokens that followed it once."""
@@ -29,6 +31,20 @@ class ContinuationStore(Protocol):
         """Count each lesson once more."""
         ...
 
+    @property
+    def num_entries(self) -> int:
+        """Contexts held in this process."""
+        return 0
+
+    @property
+    def breakers(self) -> Mapping[str, BreakerState]:
+        return {}
+
+    @property
+    def seconds(self) -> Mapping[str, Distribution]:
+        """Times of the operations on a server."""
+        return {}
+
     async def start(self) -> None:
         """Called once, in the event loop, before anything else."""
         return None
@@ -49,6 +65,10 @@ class MemoryStore(ContinuationStore):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def num_entries(self) -> int:
+        return len(self)
 
     def lookup(self, keys: Sequence[ContextKey]) -> list[Counted]:
         return [self._use(key.to_bytes()) for key in keys]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.continuations import tree_from_continuations
-from dspark.candidates.sources.interface import CandidateSource, DraftRequest
+from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
 from dspark.candidates.sources.suffix_index import SuffixIndex
 from dspark.token_tree import TokenTree
 
@@ -30,6 +30,9 @@ class SuffixSource(CandidateSource):
 
     def release(self, sequence: LiveSequence, completed: bool) -> None:
         self._indexes.pop(sequence, None)
+
+    def vitals(self) -> SourceVitals:
+        return SourceVitals(sum(len(index.token_ids) for index in list(self._indexes.values())))
 
     def propose(self, requests: Sequence[DraftRequest], deadline: float) -> list[TokenTree]:
         return [self._propose_one(request) for request in requests]
