@@ -33,7 +33,8 @@ def add_arguments(
 ) -> None:
     """Add a flag for each field of the dataclass; ``metadata={"help": ...}`` is its help text."""
     hints = get_type_hints(config_type)
-    for field in dataclasses.fields(config_type):
+    # What a config inherits, such as TransportSettings, is helped with after its own.
+    for field in sorted(dataclasses.fields(config_type), key=lambda each: bool(each.kw_only)):
         flag = "--" + field.name.replace("_", "-")
         options: dict[str, Any] = {"help": field.metadata.get("help"), "dest": field.name}
         if "choices" in field.metadata:

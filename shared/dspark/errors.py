@@ -13,7 +13,9 @@ DSparkError
 │   └── Draining           UNAVAILABLE          503  shutting down
 ├── BackendUnavailable     UNAVAILABLE          503  the service behind does not answer
 ├── DeadlineExceeded       DEADLINE_EXCEEDED    504  the caller's deadline passed
-├── Unauthenticated        UNAUTHENTICATED      401
+├── Unauthenticated        UNAUTHENTICATED      401  no valid API key
+├── PermissionDenied       PERMISSION_DENIED    403  the caller is known and may not do this
+├── MessageTooLarge        RESOURCE_EXHAUSTED   413  the request is over a limit in bytes
 └── InternalError          INTERNAL             500  a bug
 
 ``dspark.rpc`` maps them to and from ``google.rpc.Status``, the gateway ``http_status`` to HTTP.
@@ -165,6 +167,25 @@ class Unauthenticated(DSparkError):
     reason = "UNAUTHENTICATED"
     code = "UNAUTHENTICATED"
     http_status = 401
+
+
+class PermissionDenied(DSparkError):
+    """The caller is known and may not make this call."""
+
+    reason = "PERMISSION_DENIED"
+    code = "PERMISSION_DENIED"
+    http_status = 403
+
+
+class MessageTooLarge(DSparkError):
+    """The request is larger than the service takes."""
+
+    reason = "MESSAGE_TOO_LARGE"
+    code = "RESOURCE_EXHAUSTED"
+    http_status = 413
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the request is larger than {limit} bytes", {"limit": str(limit)})
 
 
 class InternalError(DSparkError):

@@ -10,9 +10,20 @@ import pytest
 from harness.repository import module_name, sources
 
 EDGE_PACKAGES = {"wire", "client"}
-EDGE_MODULES = {"rpc", "exchange", "server", "servicer", "telemetry", "__main__"}
+EDGE_MODULES = {
+    "rpc",
+    "rpc_errors",
+    "exchange",
+    "health",
+    "credentials",
+    "reloading_channel",
+    "server",
+    "servicer",
+    "telemetry",
+    "__main__",
+}
 EDGE_IMPORTS = ("grpc.", "google.protobuf.", "google.rpc.", "dspark.v1.")
-EDGE_ENDINGS = ("_servicer", "_client")
+EDGE_ENDINGS = ("_servicer", "_client", "_interceptor")
 
 
 def is_edge(path: Path) -> bool:

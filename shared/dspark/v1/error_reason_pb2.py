@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x64spark/v1/error_reason.proto\x12\tdspark.v1*\xf3\x03\n\x0b\x45rrorReason\x12\x1c\n\x18\x45RROR_REASON_UNSPECIFIED\x10\x00\x12!\n\x1d\x45RROR_REASON_INVALID_ARGUMENT\x10\x01\x12\"\n\x1e\x45RROR_REASON_UNSUPPORTED_FIELD\x10\x02\x12\x1f\n\x1b\x45RROR_REASON_CONTEXT_LENGTH\x10\x03\x12 \n\x1c\x45RROR_REASON_MODEL_NOT_FOUND\x10\x04\x12 \n\x1c\x45RROR_REASON_UNKNOWN_REQUEST\x10\x05\x12\x1b\n\x17\x45RROR_REASON_STALE_STEP\x10\x06\x12\x1b\n\x17\x45RROR_REASON_QUEUE_FULL\x10\x07\x12\x1a\n\x16\x45RROR_REASON_NOT_READY\x10\x08\x12\x19\n\x15\x45RROR_REASON_DRAINING\x10\t\x12\"\n\x1e\x45RROR_REASON_DUPLICATE_REQUEST\x10\n\x12\x19\n\x15\x45RROR_REASON_INTERNAL\x10\x0b\x12$\n ERROR_REASON_BACKEND_UNAVAILABLE\x10\x0c\x12 \n\x1c\x45RROR_REASON_UNAUTHENTICATED\x10\r\x12\"\n\x1e\x45RROR_REASON_DEADLINE_EXCEEDED\x10\x0e\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x64spark/v1/error_reason.proto\x12\tdspark.v1*\xbb\x04\n\x0b\x45rrorReason\x12\x1c\n\x18\x45RROR_REASON_UNSPECIFIED\x10\x00\x12!\n\x1d\x45RROR_REASON_INVALID_ARGUMENT\x10\x01\x12\"\n\x1e\x45RROR_REASON_UNSUPPORTED_FIELD\x10\x02\x12\x1f\n\x1b\x45RROR_REASON_CONTEXT_LENGTH\x10\x03\x12 \n\x1c\x45RROR_REASON_MODEL_NOT_FOUND\x10\x04\x12 \n\x1c\x45RROR_REASON_UNKNOWN_REQUEST\x10\x05\x12\x1b\n\x17\x45RROR_REASON_STALE_STEP\x10\x06\x12\x1b\n\x17\x45RROR_REASON_QUEUE_FULL\x10\x07\x12\x1a\n\x16\x45RROR_REASON_NOT_READY\x10\x08\x12\x19\n\x15\x45RROR_REASON_DRAINING\x10\t\x12\"\n\x1e\x45RROR_REASON_DUPLICATE_REQUEST\x10\n\x12\x19\n\x15\x45RROR_REASON_INTERNAL\x10\x0b\x12$\n ERROR_REASON_BACKEND_UNAVAILABLE\x10\x0c\x12 \n\x1c\x45RROR_REASON_UNAUTHENTICATED\x10\r\x12\"\n\x1e\x45RROR_REASON_DEADLINE_EXCEEDED\x10\x0e\x12\"\n\x1e\x45RROR_REASON_PERMISSION_DENIED\x10\x0f\x12\"\n\x1e\x45RROR_REASON_MESSAGE_TOO_LARGE\x10\x10\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,5 +32,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'dspark.v1.error_reason_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ERRORREASON']._serialized_start=44
-  _globals['_ERRORREASON']._serialized_end=543
+  _globals['_ERRORREASON']._serialized_end=615
 # @@protoc_insertion_point(module_scope)

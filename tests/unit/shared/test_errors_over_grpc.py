@@ -31,6 +31,7 @@ EXAMPLES: list[errors.DSparkError] = [
     errors.BackendUnavailable("verifier", "connection refused"),
     errors.DeadlineExceeded("the call took longer than 5 s"),
     errors.Unauthenticated("no API key"),
+    errors.MessageTooLarge(64),
     errors.InternalError("a bug"),
 ]
 
@@ -86,7 +87,7 @@ async def stream_error(stub: pb_grpc.InferenceServiceStub) -> aio.AioRpcError:
 def test_the_examples_cover_every_error_class() -> None:
     classes = {cls for cls in vars(errors).values() if isinstance(cls, type)}
     concrete = {c for c in classes if issubclass(c, errors.DSparkError)} - {errors.DSparkError}
-    assert {type(error) for error in EXAMPLES} == concrete
+    assert {type(error) for error in EXAMPLES} == concrete - {errors.PermissionDenied}
 
 
 @pytest.mark.parametrize("call", [unary_error, stream_error])
@@ -105,6 +106,17 @@ async def test_an_error_arrives_as_it_was_raised(
     assert rebuilt.message == error.message
     assert rebuilt.metadata == error.metadata
     assert rebuilt.http_status == error.http_status
+
+
+async def test_a_service_that_refuses_its_caller_is_one_that_cannot_be_used(
+    servicer: FailingServicer, stub: pb_grpc.InferenceServiceStub
+) -> None:
+    servicer.error = errors.PermissionDenied("not you")
+    received = await unary_error(stub)
+    assert received.code() is grpc.StatusCode.PERMISSION_DENIED
+    rebuilt = rpc.from_rpc_error(received, "scheduler")
+    assert type(rebuilt) is errors.BackendUnavailable
+    assert rebuilt.message == "scheduler: PERMISSION_DENIED: not you"
 
 
 async def test_a_field_error_still_knows_its_field(

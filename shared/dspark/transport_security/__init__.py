@@ -1,0 +1,1 @@
+"""Who may call whom between services, and how the connection proves it."""
