@@ -66,7 +66,7 @@ async def gateway_stack(
         config = GatewayConfig(
             model_dir=str(model_dir),
             served_model_name=MODEL,
-            scheduler=fake.target,
+            scheduler=(fake.target,),
             http="127.0.0.1:0",
             grpc="127.0.0.1:0",
             drain_s=5.0,

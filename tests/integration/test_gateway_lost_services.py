@@ -29,7 +29,7 @@ BODY = {"prompt": "hi", "max_tokens": 5}
 async def gateway(model_dir: Path, scheduler: str) -> AsyncIterator[GatewayServer]:
     write_model_dir(model_dir)
     addresses = {"http": "127.0.0.1:0", "grpc": "127.0.0.1:0"}
-    config = GatewayConfig(model_dir=str(model_dir), scheduler=scheduler, drain_s=1.0, **addresses)
+    config = GatewayConfig(model_dir=str(model_dir), scheduler=(scheduler,), drain_s=1.0, **addresses)
     server = GatewayServer(config)
     await server.start()
     stopped = asyncio.create_task(server.wait_stopped())

@@ -14,7 +14,10 @@ class GatewayConfig:
 
     model_dir: str = field(metadata={"help": "folder with tokenizer.json and the chat template"})
     served_model_name: str = setting("", "name clients ask for; the folder's name if empty")
-    scheduler: str = setting("127.0.0.1:50052", "address of the scheduler")
+    scheduler: tuple[str, ...] = setting(
+        ("127.0.0.1:50052",),
+        "addresses of schedulers, with commas; dns:///name:port is all of a name",
+    )
     http: str = setting("127.0.0.1:8000", "address of the HTTP API")
     grpc: str = setting("127.0.0.1:50051", "address of the gRPC API")
     max_body_bytes: int = setting(8 * 1024 * 1024, "largest HTTP request body")
@@ -25,6 +28,8 @@ class GatewayConfig:
     drain_s: float = setting(30.0, "time that running requests get to end after SIGTERM")
 
     def __post_init__(self) -> None:
+        if not self.scheduler:
+            raise ValueError("scheduler must name at least one address")
         for name in ("max_body_bytes", "max_stop_strings", "max_stop_string_chars"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")

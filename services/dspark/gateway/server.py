@@ -19,6 +19,8 @@ from dspark.gateway.config import GatewayConfig
 from dspark.gateway.gateway import Gateway, make_gateway
 from dspark.gateway.inference_servicer import SERVICE_NAME, InferenceServicer
 from dspark.gateway.scheduler_client import SchedulerClient
+from dspark.gateway.scheduler_pool import SchedulerPool
+from dspark.service_addresses import watch_addresses
 from dspark.v1 import inference_service_pb2_grpc as pb_grpc
 
 log = logging.getLogger(__name__)
@@ -45,8 +47,8 @@ class GatewayServer:
 
     def __init__(self, config: GatewayConfig) -> None:
         self._config = config
-        self._client = SchedulerClient(config.scheduler)
-        self.gateway: Gateway = make_gateway(config, self._client)
+        self._schedulers = SchedulerPool(lambda: watch_addresses(config.scheduler), SchedulerClient)
+        self.gateway: Gateway = make_gateway(config, self._schedulers)
         self._stop = asyncio.Event()
         self.http_port: int | None = None
         self.grpc_port: int | None = None
@@ -67,7 +69,10 @@ class GatewayServer:
         if self._socket.family != socket.AF_UNIX:
             self.http_port = self._socket.getsockname()[1]
         await self._start_http()
-        self._watch = asyncio.create_task(self.gateway.monitor.watch(self._on_scheduler_change))
+        self._background = [
+            asyncio.create_task(self._schedulers.run()),
+            asyncio.create_task(self.gateway.monitor.watch(self._on_scheduler_change)),
+        ]
 
     async def wait_stopped(self) -> None:
         """Serve until ``stop``, then drain and close."""
@@ -110,12 +115,16 @@ class GatewayServer:
         await self._grpc.set_ready(is_ready and not self.gateway.lifecycle.is_draining)
 
     async def _close(self) -> None:
-        self._watch.cancel()
+        for task in self._background:
+            task.cancel()
         self._http.should_exit = True
         await asyncio.gather(
-            self._http_task, self._grpc.stop(_CLOSE_GRACE_S), self._watch, return_exceptions=True
+            self._http_task,
+            self._grpc.stop(_CLOSE_GRACE_S),
+            *self._background,
+            return_exceptions=True,
         )
-        await self._client.close()
+        await self._schedulers.close()
         if self._config.http.startswith(UNIX):
             Path(self._config.http.removeprefix(UNIX)).unlink(missing_ok=True)
 

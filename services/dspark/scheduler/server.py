@@ -9,9 +9,9 @@ from dspark import rpc
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.scheduler import Scheduler
 from dspark.scheduler.servicer import SERVICE, SchedulerServicer
-from dspark.scheduler.worker_addresses import watch_addresses
 from dspark.scheduler.worker_maker import GrpcWorkerMaker, new_books
 from dspark.scheduler.worker_pool import WorkerPool
+from dspark.service_addresses import watch_addresses
 from dspark.v1.scheduler_service_pb2_grpc import add_SchedulerServiceServicer_to_server
 
 log = logging.getLogger(__name__)

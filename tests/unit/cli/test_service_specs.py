@@ -48,7 +48,7 @@ def test_services_find_each_other(model: PreparedModel, tmp_path: Path) -> None:
     specs = service_specs(ServicesConfig(), model, ADDRESSES, tmp_path)
     assert [spec.name for spec in specs] == ["gateway", "scheduler", "candidates", "verifier"]
     configs = parsed(specs)
-    assert configs["gateway"].scheduler == configs["scheduler"].listen
+    assert configs["gateway"].scheduler == (configs["scheduler"].listen,)
     assert configs["scheduler"].verifier == (configs["verifier"].listen,)
     assert configs["scheduler"].candidates == (configs["candidates"].listen,)
     assert (configs["gateway"].http, configs["gateway"].grpc) == (ADDRESSES.http, ADDRESSES.grpc)

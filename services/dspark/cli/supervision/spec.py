@@ -55,7 +55,7 @@ def _gateway(model: PreparedModel, addresses: Addresses, scheduler: str) -> Serv
     settings = GatewayConfig(
         model_dir=str(model.directory),
         served_model_name=model.name,
-        scheduler=scheduler,
+        scheduler=(scheduler,),
         http=addresses.http,
         grpc=addresses.grpc,
         drain_s=_DRAIN_S,

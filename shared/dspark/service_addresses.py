@@ -1,4 +1,4 @@
-"""Where the workers are: addresses that stay, and names whose addresses come and go."""
+"""Where the replicas of a service are: addresses that stay, names whose addresses come and go."""
 
 from __future__ import annotations
 

@@ -1,0 +1,138 @@
+"""Several schedulers as one source of tokens: a request goes to the least busy that answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from dspark.errors import BackendUnavailable, DSparkError, NotReady, UnknownRequest
+from dspark.gateway.scheduler_sums import summed
+from dspark.gateway.token_source import (
+    SCHEDULER,
+    GenerationRequest,
+    SchedulerInfo,
+    SchedulerStatus,
+    TokenSource,
+)
+from dspark.generation import StreamEvent
+
+Answer = TypeVar("Answer")
+
+
+class SchedulerConnection(TokenSource, Protocol):
+    """A TokenSource that can be closed."""
+
+    async def close(self) -> None: ...
+
+
+@dataclass(eq=False, slots=True)
+class _Member:
+    source: SchedulerConnection
+    answers: bool = True
+    request_ids: set[str] = field(default_factory=set)
+
+
+class SchedulerPool:
+    """``addresses`` yields the present schedulers again and again; ``connect`` opens one.
+
+    A scheduler that fails is left alone until ``info``, which is asked once a second, finds it
+    answering; when none answers, requests go to any, as they would to a single one.
+    """
+
+    def __init__(
+        self,
+        addresses: Callable[[], AsyncIterator[Collection[str]]],
+        connect: Callable[[str], SchedulerConnection],
+    ) -> None:
+        self._addresses = addresses
+        self._connect = connect
+        self._members: dict[str, _Member] = {}
+        # no address names these any more; they are closed when their last request has ended
+        self._leaving: list[_Member] = []
+
+    async def run(self) -> None:
+        """Follow the addresses until cancelled."""
+        async for names in self._addresses():
+            await self._follow(names)
+
+    async def close(self) -> None:
+        for member in (*self._members.values(), *self._leaving):
+            await member.source.close()
+
+    async def generate(
+        self, request: GenerationRequest, timeout_s: float | None
+    ) -> AsyncGenerator[StreamEvent, None]:
+        member = self._choose()
+        member.request_ids.add(request.request_id)
+        try:
+            async with aclosing(member.source.generate(request, timeout_s)) as stream:
+                async for event in stream:
+                    yield event
+        except (BackendUnavailable, NotReady):
+            member.answers = False
+            raise
+        finally:
+            member.request_ids.discard(request.request_id)
+
+    async def stop(self, request_id: str) -> None:
+        for member in (*self._members.values(), *self._leaving):
+            if request_id in member.request_ids:
+                return await member.source.stop(request_id)
+        raise UnknownRequest(request_id)
+
+    async def info(self) -> SchedulerInfo:
+        """Of the first that answers; raises what the first raised if none does."""
+        answers = await self._ask_all(lambda source: source.info())
+        for member, answer in answers.items():
+            member.answers = not isinstance(answer, DSparkError)
+        return _good(answers.values())[0]
+
+    async def status(self) -> SchedulerStatus:
+        """The sum over those that answer; raises what the first raised if none does."""
+        answers = await self._ask_all(lambda source: source.status())
+        return summed(_good(answers.values()))
+
+    async def _ask_all(
+        self, ask: Callable[[TokenSource], Awaitable[Answer]]
+    ) -> dict[_Member, Answer | DSparkError]:
+        members = list(self._members.values())
+        answers = await asyncio.gather(*(_answer(ask(member.source)) for member in members))
+        return dict(zip(members, answers, strict=True))
+
+    def _choose(self) -> _Member:
+        members = list(self._members.values())
+        if not members:
+            raise _nobody()
+        answering = [member for member in members if member.answers] or members
+        return min(answering, key=lambda member: len(member.request_ids))
+
+    async def _follow(self, names: Collection[str]) -> None:
+        for name in names:
+            if name not in self._members:
+                self._members[name] = _Member(self._connect(name))
+        gone = [name for name in self._members if name not in names]
+        self._leaving += [self._members.pop(name) for name in gone]
+        for member in [member for member in self._leaving if not member.request_ids]:
+            self._leaving.remove(member)
+            await member.source.close()
+
+
+async def _answer(call: Awaitable[Answer]) -> Answer | DSparkError:
+    try:
+        return await call
+    except DSparkError as error:
+        return error
+
+
+def _good(answers: Collection[Answer | DSparkError]) -> list[Answer]:
+    good = [answer for answer in answers if not isinstance(answer, DSparkError)]
+    if not good:
+        raise next((a for a in answers if isinstance(a, DSparkError)), _nobody())
+    return good
+
+
+def _nobody() -> DSparkError:
+    return BackendUnavailable(SCHEDULER, "no address of one is known")

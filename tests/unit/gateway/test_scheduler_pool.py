@@ -1,0 +1,179 @@
+"""Requests go to the least busy scheduler that answers; what one holds is stopped there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import pytest
+
+from dspark.errors import BackendUnavailable, Draining, DSparkError, InvalidArgument, UnknownRequest
+from dspark.gateway.scheduler_pool import SchedulerPool
+from dspark.gateway.token_source import GenerationRequest, SchedulerInfo, SchedulerStatus
+from dspark.generation import StreamEvent, TokenChunk
+from dspark.sampling import SamplingParams, SourceCounts, SpeculationStats
+
+INFO = SchedulerInfo(10, 100, 100, frozenset({1}), ("suffix",), "strict", "off")
+
+
+class Source:
+    """A scheduler that streams until it is told to end or to fail."""
+
+    def __init__(self) -> None:
+        self.error: DSparkError | None = None
+        self.ends: dict[str, asyncio.Event] = {}
+        self.stopped: list[str] = []
+        self.is_closed = False
+
+    async def generate(
+        self, request: GenerationRequest, timeout_s: float | None
+    ) -> AsyncGenerator[StreamEvent, None]:
+        if self.error is not None:
+            raise self.error
+        end = self.ends[request.request_id] = asyncio.Event()
+        yield TokenChunk((1,))
+        await end.wait()
+        if self.error is not None:
+            raise self.error
+
+    async def stop(self, request_id: str) -> None:
+        self.stopped.append(request_id)
+
+    async def info(self) -> SchedulerInfo:
+        if self.error is not None:
+            raise self.error
+        return INFO
+
+    async def status(self) -> SchedulerStatus:
+        if self.error is not None:
+            raise self.error
+        sources = {"suffix": SourceCounts(drafted=4, accepted=2)}
+        return SchedulerStatus(1, 2, 3, 4, 5, 6, 7, SpeculationStats(8, 9, 10, sources))
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+class Pool:
+    """A pool whose addresses the test sets."""
+
+    def __init__(self, *names: str) -> None:
+        self.sources: dict[str, Source] = {}
+        self._names: asyncio.Queue[tuple[str, ...]] = asyncio.Queue()
+        self._names.put_nowait(names)
+        self.pool = SchedulerPool(self._addresses, self._connect)
+
+    def set_names(self, *names: str) -> None:
+        self._names.put_nowait(names)
+
+    async def _addresses(self) -> AsyncIterator[tuple[str, ...]]:
+        while not self._names.empty():
+            yield self._names.get_nowait()
+
+    def _connect(self, name: str) -> Source:
+        return self.sources.setdefault(name, Source())
+
+
+async def pool_of(*names: str) -> Pool:
+    pool = Pool(*names)
+    await pool.pool.run()
+    return pool
+
+
+def request(request_id: str) -> GenerationRequest:
+    return GenerationRequest(request_id, (1, 2), SamplingParams(max_tokens=8))
+
+
+async def begin(pool: Pool, request_id: str) -> AsyncGenerator[StreamEvent, None]:
+    stream = pool.pool.generate(request(request_id), None)
+    await anext(stream)
+    return stream
+
+
+async def test_requests_are_spread() -> None:
+    pool = await pool_of("a", "b")
+    streams = [await begin(pool, f"r{n}") for n in range(4)]
+    assert {name: len(source.ends) for name, source in pool.sources.items()} == {"a": 2, "b": 2}
+    for stream in streams:
+        await stream.aclose()
+
+
+@pytest.mark.parametrize("error", [BackendUnavailable("scheduler", "gone"), Draining("bye")])
+async def test_one_that_fails_is_left_alone_until_it_answers(error: DSparkError) -> None:
+    pool = await pool_of("a", "b")
+    pool.sources["a"].error = error
+    with pytest.raises(type(error)):
+        await begin(pool, "r1")
+    streams = [await begin(pool, f"r{n}") for n in range(2, 4)]
+    assert len(pool.sources["b"].ends) == 2
+    assert await pool.pool.info() == INFO
+    pool.sources["a"].error = None
+    await pool.pool.info()
+    streams.append(await begin(pool, "r4"))
+    assert set(pool.sources["a"].ends) == {"r4"}
+    for stream in streams:
+        await stream.aclose()
+
+
+async def test_a_refusal_says_nothing_of_the_scheduler() -> None:
+    pool = await pool_of("a")
+    pool.sources["a"].error = InvalidArgument("prompt", "bad")
+    with pytest.raises(InvalidArgument):
+        await begin(pool, "r1")
+    pool.sources["a"].error = None
+    await (await begin(pool, "r2")).aclose()
+
+
+async def test_if_none_answers_any_is_asked() -> None:
+    pool = await pool_of("a")
+    pool.sources["a"].error = BackendUnavailable("scheduler", "gone")
+    with pytest.raises(BackendUnavailable):
+        await pool.pool.info()
+    with pytest.raises(BackendUnavailable):
+        await pool.pool.status()
+    pool.sources["a"].error = None
+    await (await begin(pool, "r1")).aclose()
+
+
+async def test_without_an_address_there_is_a_clear_error() -> None:
+    pool = await pool_of()
+    for call in (pool.pool.info(), pool.pool.status(), begin(pool, "r")):
+        with pytest.raises(BackendUnavailable, match="no address"):
+            await call
+
+
+async def test_a_request_is_stopped_where_it_runs() -> None:
+    pool = await pool_of("a", "b")
+    streams = [await begin(pool, "r1"), await begin(pool, "r2")]
+    await pool.pool.stop("r2")
+    assert [pool.sources[name].stopped for name in "ab"] == [[], ["r2"]]
+    for stream in streams:
+        await stream.aclose()
+    with pytest.raises(UnknownRequest):
+        await pool.pool.stop("r2")
+
+
+async def test_counts_are_summed() -> None:
+    pool = await pool_of("a", "b")
+    status = await pool.pool.status()
+    assert (status.num_running, status.num_waiting, status.cached_tokens) == (2, 4, 14)
+    assert status.speculation.accepted == 20
+    assert status.speculation.sources == {"suffix": SourceCounts(drafted=8, accepted=4)}
+
+
+async def test_a_scheduler_that_leaves_ends_its_requests_first() -> None:
+    pool = await pool_of("a", "b")
+    streams = [await begin(pool, "r1"), await begin(pool, "r2")]
+    pool.set_names("b")
+    await pool.pool.run()
+    assert not pool.sources["a"].is_closed
+    streams.append(await begin(pool, "r3"))
+    assert set(pool.sources["b"].ends) == {"r2", "r3"}
+    await pool.pool.stop("r1")
+    for stream in streams:
+        await stream.aclose()
+    pool.set_names("b")
+    await pool.pool.run()
+    assert pool.sources["a"].is_closed and not pool.sources["b"].is_closed
+    await pool.pool.close()
+    assert pool.sources["b"].is_closed
