@@ -122,7 +122,10 @@ class Server:
 
     def _credentials(self, address: str) -> grpc.ServerCredentials | None:
         tls = self._transport.tls
-        if tls is None or address.startswith(UNIX):
+        if tls is None:
+            return None
+        tls.watched()
+        if address.startswith(UNIX):
             return None
         require_peer = self._transport.allowed_peers is not None
         return server_credentials(tls, require_peer=require_peer)

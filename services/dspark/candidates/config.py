@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dspark.config import setting
+from dspark.transport_security.settings import ALLOW_PEERS_HELP, TransportSettings
 
 
 @dataclass(frozen=True, slots=True)
-class CandidatesConfig:
+class CandidatesConfig(TransportSettings):
     """Each field is a flag and an environment variable; see ``dspark.config``."""
 
     listen: str = setting("0.0.0.0:50071", "address: host:port or unix:/path")
@@ -36,8 +37,10 @@ class CandidatesConfig:
     )
     metrics_port: int = setting(0, "port of /metrics; 0 means none")
     drain_s: float = setting(5.0, "after SIGTERM, running calls have so long to end")
+    allow_peers: tuple[str, ...] = setting(("scheduler",), ALLOW_PEERS_HELP)
 
     def __post_init__(self) -> None:
+        self.check_transport()
         if not self.sources:
             raise ValueError("sources: name at least one")
         if len(set(self.sources)) != len(self.sources):

@@ -24,7 +24,7 @@ class CandidatesServer:
     def __init__(self, proposer: Proposer, config: CandidatesConfig) -> None:
         self.proposer = proposer
         self._config = config
-        self._server = Server([SERVICE_NAME])
+        self._server = Server([SERVICE_NAME], config.serving(config.allow_peers))
         self._reclaimer: asyncio.Task[None] | None = None
         pb_grpc.add_CandidatesServiceServicer_to_server(
             CandidatesServicer(proposer), self._server.grpc

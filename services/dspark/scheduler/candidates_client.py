@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dspark import rpc
 from dspark.exchange import Exchange
 from dspark.proposal import CandidatesInfo, CandidatesUpdate, ProposeItem, ProposeOutcome
+from dspark.transport_security.tls_files import TlsFiles
 from dspark.v1 import candidates_service_pb2 as pb
 from dspark.v1 import candidates_service_pb2_grpc as pb_grpc
 from dspark.wire.proposal import items_to_proto, outcome_from_proto, update_to_proto
@@ -18,8 +19,8 @@ INFO_TIMEOUT_S = 1.0
 class CandidatesClient:
     """One candidates worker; every failure is a DSparkError, a missed deadline too."""
 
-    def __init__(self, target: str) -> None:
-        self._channel = rpc.channel(target)
+    def __init__(self, target: str, tls: TlsFiles | None = None) -> None:
+        self._channel = rpc.channel(target, tls, CANDIDATES)
         self._stub = pb_grpc.CandidatesServiceStub(self._channel)
         self._proposals: Exchange[pb.StreamProposeRequest, pb.StreamProposeResponse] = Exchange(
             lambda: self._stub.StreamPropose(), CANDIDATES

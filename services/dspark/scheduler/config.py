@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dspark.config import setting
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
+from dspark.transport_security.settings import ALLOW_PEERS_HELP, TransportSettings
 
 _POLICY = PolicySettings()
 _POSITIVE = (
@@ -28,7 +29,7 @@ _POSITIVE = (
 
 
 @dataclass(frozen=True)
-class SchedulerConfig:
+class SchedulerConfig(TransportSettings):
     """Where the scheduler listens, whom it calls, and how it batches and speculates."""
 
     listen: str = field(metadata={"help": "address to serve on: host:port or unix:/path"})
@@ -66,8 +67,10 @@ class SchedulerConfig:
     drain_s: float = setting(30.0, "time for running requests to end after SIGTERM")
     metrics_port: int = setting(0, "port of /metrics; 0 means none")
     log_level: str = setting("INFO", "logging level")
+    allow_peers: tuple[str, ...] = setting(("gateway",), ALLOW_PEERS_HELP)
 
     def __post_init__(self) -> None:
+        self.check_transport()
         if not self.verifier:
             raise ValueError("verifier must name at least one address")
         for name in _POSITIVE:

@@ -29,7 +29,7 @@ class SchedulerServer:
         maker = GrpcWorkerMaker(config, books)
         self._pool = WorkerPool(lambda: watch_addresses(config.verifier), maker)
         self.scheduler = Scheduler(config, self._pool, books)
-        self._server = rpc.Server([SERVICE])
+        self._server = rpc.Server([SERVICE], config.serving(config.allow_peers))
         add_SchedulerServiceServicer_to_server(SchedulerServicer(self.scheduler), self._server.grpc)
         self._tasks: list[asyncio.Task[None]] = []
 

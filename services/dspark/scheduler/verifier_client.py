@@ -5,6 +5,7 @@ from __future__ import annotations
 from dspark import rpc
 from dspark.exchange import Exchange
 from dspark.step import StepOutcome, StepPlan, VerifierInfo
+from dspark.transport_security.tls_files import TlsFiles
 from dspark.v1 import verifier_service_pb2 as pb
 from dspark.v1 import verifier_service_pb2_grpc as pb_grpc
 from dspark.wire.step import outcome_from_proto, plan_to_proto, verifier_info_from_proto
@@ -16,8 +17,8 @@ INFO_TIMEOUT_S = 2.0
 class VerifierClient:
     """One verifier; each failure is a DSparkError, BackendUnavailable if the call itself fails."""
 
-    def __init__(self, target: str, step_timeout_s: float) -> None:
-        self._channel = rpc.channel(target)
+    def __init__(self, target: str, step_timeout_s: float, tls: TlsFiles | None = None) -> None:
+        self._channel = rpc.channel(target, tls, "verifier")
         self._stub = pb_grpc.VerifierServiceStub(self._channel)
         self._step_timeout_s = step_timeout_s
         self._steps: Exchange[pb.StreamStepRequest, pb.StreamStepResponse] = Exchange(

@@ -39,9 +39,9 @@ class GrpcWorkerMaker:
 
     def make(self, name: str, pool: WorkerPool) -> Worker:
         config = self._config
-        verifier = VerifierClient(name, config.step_timeout_s)
+        verifier = VerifierClient(name, config.step_timeout_s, config.tls)
         address = next(self._candidates)
-        candidates = CandidatesClient(address) if address else None
+        candidates = CandidatesClient(address, config.tls) if address else None
         link = VerifierLink(
             verifier,
             config.verifier_timeout_s,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from dspark.transport_security.settings import ALLOW_PEERS_HELP, TransportSettings
+
 EXACTNESS = ("strict", "fast")
 WEIGHT_DTYPES = ("auto", "bf16", "fp16", "fp32", "int8")
 
 
 @dataclass(frozen=True, slots=True)
-class VerifierConfig:
+class VerifierConfig(TransportSettings):
     """Flags and variables of ``python -m dspark.verifier``; see the help text of each field."""
 
     model: str = field(metadata={"help": "model directory, GGUF file or hub id"})
@@ -66,7 +68,12 @@ class VerifierConfig:
         default=10.0, metadata={"help": "seconds that running steps get at shutdown"}
     )
 
+    allow_peers: tuple[str, ...] = field(
+        default=("scheduler",), metadata={"help": ALLOW_PEERS_HELP}
+    )
+
     def __post_init__(self) -> None:
+        self.check_transport()
         if self.block_size < 1:
             raise ValueError("--block-size must be at least 1")
         if self.kv_tokens < self.block_size:

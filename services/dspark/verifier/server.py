@@ -44,7 +44,7 @@ async def serving(
     """
     thread = EngineThread()
     servicer = VerifierServicer(thread)
-    server = rpc.Server([SERVICE_NAME])
+    server = rpc.Server([SERVICE_NAME], config.serving(config.allow_peers))
     pb_grpc.add_VerifierServiceServicer_to_server(servicer, server.grpc)
     port = await server.start(config.listen)
     try:

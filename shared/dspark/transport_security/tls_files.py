@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +42,8 @@ class TlsFiles:
         raise SettingError(f"{self.cert}: changes while it is read")
 
     def watched(self) -> WatchedFiles[TlsMaterial]:
-        """Their contents, now and after each change."""
-        return WatchedFiles((self.cert, self.key, self.ca), self.read)
+        """Their contents, now and after each change; one watch for all who use the same files."""
+        return _watch(self)
 
     def _contents(self) -> TlsMaterial:
         return TlsMaterial(_read(self.cert), _read(self.key), _read(self.ca))
@@ -63,6 +64,11 @@ class TlsFiles:
             raise SettingError(f"{self.cert} and {self.key}: no usable pair: {reason}") from error
         except OSError as error:
             raise SettingError(f"{self.cert} or {self.key}: {error.strerror}") from error
+
+
+@functools.cache
+def _watch(files: TlsFiles) -> WatchedFiles[TlsMaterial]:
+    return WatchedFiles((files.cert, files.key, files.ca), files.read)
 
 
 def _read(path: str) -> bytes:
