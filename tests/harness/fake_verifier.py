@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from grpc import aio
 
-from dspark.errors import InternalError, InvalidArgument, NotReady, StaleStep
+from dspark.errors import Draining, InternalError, InvalidArgument, NotReady, StaleStep
 from dspark.sampling import SamplingParams
 from dspark.step import (
     SequenceAdmission,
@@ -40,6 +40,7 @@ class StepFault(Enum):
     RESTART = "all state is lost, then the call fails"
     FORGET = "all sequences are lost, the call succeeds"
     BUG = "an internal error"
+    DRAIN = "the verifier says that it shuts down"
 
 
 @dataclass
@@ -115,6 +116,8 @@ class FakeVerifier(FakeService):
         fault = self.faults.popleft() if self.faults else StepFault.NONE
         if fault is StepFault.BUG:
             raise InternalError("scripted bug")
+        if fault is StepFault.DRAIN:
+            raise Draining("scripted shutdown")
         if fault is StepFault.FORGET:
             self.sequences.clear()
         if fault is StepFault.RESTART:

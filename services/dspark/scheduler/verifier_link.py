@@ -51,6 +51,8 @@ class VerifierLink:
         self._has_heir = has_heir
         self._info: VerifierInfo | None = None
         self.is_answering = False
+        # steps that were sent again
+        self.num_replays = 0
 
     @property
     def info(self) -> VerifierInfo:
@@ -87,6 +89,8 @@ class VerifierLink:
         backoff_s = FIRST_BACKOFF_S
         while True:
             try:
+                if not self.is_answering:
+                    await self.check_unchanged()
                 async with asyncio.timeout(self._call_timeout_s()):
                     outcome = await self._client.step(plan)
             except (BackendUnavailable, NotReady, TimeoutError) as error:
@@ -97,6 +101,7 @@ class VerifierLink:
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(backoff_s * 2, MAX_BACKOFF_S)
                 await self._recover(started, give_up_at)
+                self.num_replays += 1
             else:
                 self.is_answering = True
                 return outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from dspark.scheduler.policy.interface import PolicySettings
 from dspark.scheduler.progress import Progress
 from dspark.scheduler.results import ResultApplier
 from dspark.scheduler.stats import Totals
+from dspark.scheduler.step_books import StepBooks
 from dspark.scheduler.step_loop import StepLoop
 from dspark.scheduler.step_timing import TimingRing
 from dspark.scheduler.verifier_link import VerifierLink, VerifierLost
@@ -65,6 +67,9 @@ class Worker:
         self.candidates = candidates
         self.live = LiveRequests(config.max_waiting, books.numbers, books.totals)
         self.progress = Progress(config.stall_s)
+        self.steps = StepBooks()
+        # None before its verifier has answered
+        self.drafting: Drafting | None = None
         self._config = config
         self._books = books
         self._on_lost = on_lost
@@ -87,6 +92,7 @@ class Worker:
                 assert isinstance(error, VerifierLost)
                 log.error("verifier %s is lost: %s", self.name, error)
                 self._loop = None
+                self.steps.num_losses += 1
                 self.progress.idle()
                 self._on_lost(self, error)
 
@@ -156,20 +162,15 @@ class Worker:
             await asyncio.sleep(PROBE_INTERVAL_S)
             if not self.progress.is_idle:
                 continue
-            was_answering = self.verifier.is_answering
-            self.verifier.is_answering = await self.verifier.is_ready()
-            if self.verifier.is_answering and not was_answering:
-                await self._check_unchanged()
-
-    async def _check_unchanged(self) -> None:
-        try:
-            await self.verifier.check_unchanged()
-        except (BackendUnavailable, NotReady):
-            self.verifier.is_answering = False
+            if not await self.verifier.is_ready():
+                self.verifier.is_answering = False
+            elif not self.verifier.is_answering:
+                with contextlib.suppress(BackendUnavailable, NotReady):
+                    await self.verifier.check_unchanged()
 
     def _build_loop(self, info: VerifierInfo) -> StepLoop:
         config = self._config
-        drafting = self._build_drafting(info)
+        drafting = self.drafting = self._build_drafting(info)
         self.live.set_end_listener(drafting.end)
         batcher = Batcher(
             config.max_num_seqs,
@@ -187,6 +188,7 @@ class Worker:
             ResultApplier(self.live, self._books.totals, drafting.learn),
             self.progress,
             self._books.timings,
+            self.steps,
         )
 
     def _build_drafting(self, info: VerifierInfo) -> Drafting:
@@ -204,4 +206,5 @@ class Worker:
             self.candidates,
             limits,
             OnlineCosts.measured(info.verify_costs),
+            self._books.totals.drafting,
         )

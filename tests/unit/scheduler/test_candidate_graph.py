@@ -115,3 +115,12 @@ def test_successors_are_kept_apart_by_tenant_and_bounded() -> None:
         graph.add_successors(ours, with_rows((1,), (2, 3)))
     (kept,) = graph.next_update([], whole=True).update.successors
     assert len(kept.row_token_ids) == MAX_SUCCESSOR_ROWS
+
+
+def test_the_end_is_of_the_incarnation_that_ended_here() -> None:
+    graph, request = CandidateGraph(), make()
+    tell(graph, request)
+    request.preempt()
+    graph.add_end(request, completed=False)
+    request.admit(epoch=2)  # at another verifier, with a view of its own
+    assert graph.next_update([], whole=True).update.releases == (SequenceEnd("r", 1, False),)

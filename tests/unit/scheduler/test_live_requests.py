@@ -86,3 +86,23 @@ async def test_all_streams_end_when_everything_fails(live: LiveRequests) -> None
             async for _ in request.stream:
                 pass
     assert live.releases == [running.ref] and len(live) == 0
+
+
+def test_what_is_handed_over_goes_on_elsewhere(totals: Totals) -> None:
+    numbers = Numbers(first_epoch=10)
+    lost, heir = LiveRequests(9, numbers, totals), LiveRequests(1, numbers, totals)
+    ends: list[tuple[str, bool]] = []
+    lost.set_end_listener(lambda request, completed: ends.append((request.request_id, completed)))
+    first, second, third = (lost.submit(spec(name)) for name in "abc")
+    lost.admit(second)
+    requests = lost.hand_over()
+    assert requests == [first, second, third] and len(lost) == 0 and lost.waiting.peek() is None
+    assert lost.releases == [second.ref] and lost.running == []
+    assert ends == [("a", False), ("b", False), ("c", False)]
+    for request in requests:
+        heir.take_over(request)
+    # The bound of a queue is for new requests.
+    assert heir.waiting.peek() is first and len(heir) == 3
+    heir.admit(second)
+    assert second.epoch == 11
+    assert all(heir.has(name) and not lost.has(name) for name in "abc")
