@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from dspark import rpc
-from dspark.gateway import resumption
+from dspark.errors import NotReady
+from dspark.gateway import resumption, scheduler_monitor, scheduler_pool
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.server import GatewayServer
 from dspark.v1 import inference_service_pb2 as pb
@@ -26,10 +27,10 @@ BODY = {"prompt": "hi", "max_tokens": 5}
 
 
 @asynccontextmanager
-async def gateway(model_dir: Path, scheduler: str) -> AsyncIterator[GatewayServer]:
+async def gateway(model_dir: Path, *schedulers: str) -> AsyncIterator[GatewayServer]:
     write_model_dir(model_dir)
     addresses = {"http": "127.0.0.1:0", "grpc": "127.0.0.1:0"}
-    config = GatewayConfig(model_dir=str(model_dir), scheduler=(scheduler,), drain_s=1.0, **addresses)
+    config = GatewayConfig(model_dir=str(model_dir), scheduler=schedulers, drain_s=1.0, **addresses)
     server = GatewayServer(config)
     await server.start()
     stopped = asyncio.create_task(server.wait_stopped())
@@ -134,3 +135,26 @@ async def test_whoever_hangs_up_in_the_pause_is_not_sent_again(tmp_path: Path) -
         await until_ready(client, 200)
         assert back.requests == []
     await back.stop()
+
+
+async def test_a_silent_scheduler_s_streams_go_on_at_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is stopped keeps its connections, so that only asking it tells."""
+    monkeypatch.setattr(scheduler_pool, "SILENCE_S", 0.2)
+    monkeypatch.setattr(scheduler_monitor, "POLL_INTERVAL_S", 0.1)
+    silent = await FakeScheduler(Script([[72], [101]], hang=True)).start("127.0.0.1:0")
+    other = await FakeScheduler(Script([[108], [108], [111]])).start("127.0.0.1:0")
+    async with gateway(tmp_path / "model", silent.target, other.target) as server:
+        async with client_of(server) as client:
+            await until_ready(client, 200)
+            answers = [
+                asyncio.create_task(client.post("/v1/completions", json=BODY)) for _ in range(2)
+            ]
+            await until(lambda: bool(silent.requests) and bool(other.requests))
+            silent.info_error = NotReady("silent")
+            texts = {(await answer).json()["choices"][0]["text"] for answer in answers}
+    assert texts == {"llo", "Hello"}
+    assert other.requests[-1].committed_token_ids == [72, 101]
+    await silent.stop()
+    await other.stop()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import grpc
 from grpc import aio
@@ -16,6 +18,7 @@ from dspark.gateway.token_source import (
     SchedulerStatus,
 )
 from dspark.generation import StreamEvent, TokensComplete
+from dspark.telemetry import current
 from dspark.v1 import scheduler_service_pb2 as pb
 from dspark.v1 import scheduler_service_pb2_grpc as pb_grpc
 from dspark.wire.generation import event_from_proto, request_to_proto
@@ -30,6 +33,13 @@ class SchedulerClient:
     def __init__(self, target: str) -> None:
         self._channel = rpc.channel(target)
         self._stub = pb_grpc.SchedulerServiceStub(self._channel)
+        self._calls: set[aio.UnaryStreamCall[Any, Any]] = set()
+
+    def abandon(self) -> None:
+        """End every stream with BackendUnavailable: the scheduler is silent."""
+        calls, self._calls = self._calls, set()
+        for call in calls:
+            call.cancel()
 
     async def close(self) -> None:
         await self._channel.close(None)
@@ -54,7 +64,10 @@ class SchedulerClient:
     async def generate(
         self, request: GenerationRequest, timeout_s: float | None
     ) -> AsyncGenerator[StreamEvent, None]:
-        call = self._stub.Generate(request_to_proto(request), timeout=timeout_s)
+        call = self._stub.Generate(
+            request_to_proto(request), timeout=timeout_s, metadata=current.outgoing_metadata()
+        )
+        self._calls.add(call)
         try:
             async for message in call:
                 event = event_from_proto(message)
@@ -66,7 +79,12 @@ class SchedulerClient:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise DeadlineExceeded(f"the request did not end in {timeout_s:g} s") from error
             raise rpc.from_rpc_error(error, SCHEDULER) from error
+        except asyncio.CancelledError:
+            if call in self._calls:
+                raise
+            raise BackendUnavailable(SCHEDULER, "does not answer") from None
         finally:
+            self._calls.discard(call)
             call.cancel()
 
 

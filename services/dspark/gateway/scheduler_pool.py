@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -19,12 +21,18 @@ from dspark.gateway.token_source import (
 )
 from dspark.generation import StreamEvent
 
+log = logging.getLogger(__name__)
+
 Answer = TypeVar("Answer")
+
+# A scheduler that is this long without an answer keeps no request that another one can go on with.
+SILENCE_S = 5.0
 
 
 class SchedulerConnection(TokenSource, Protocol):
-    """A TokenSource that can be closed."""
+    """A TokenSource that can be closed, or made to fail all its streams at once."""
 
+    def abandon(self) -> None: ...
     async def close(self) -> None: ...
 
 
@@ -32,6 +40,7 @@ class SchedulerConnection(TokenSource, Protocol):
 class _Member:
     source: SchedulerConnection
     answers: bool = True
+    silent_since: float | None = None
     request_ids: set[str] = field(default_factory=set)
 
 
@@ -86,9 +95,10 @@ class SchedulerPool:
     async def info(self) -> SchedulerInfo:
         """Of the first that answers; raises what the first raised if none does."""
         answers = await self._ask_all(lambda source: source.info())
+        good = _good(answers.values())
         for member, answer in answers.items():
-            member.answers = not isinstance(answer, DSparkError)
-        return _good(answers.values())[0]
+            self._hear(member, answers=not isinstance(answer, DSparkError))
+        return good[0]
 
     async def status(self) -> SchedulerStatus:
         """The sum over those that answer; raises what the first raised if none does."""
@@ -101,6 +111,18 @@ class SchedulerPool:
         members = list(self._members.values())
         answers = await asyncio.gather(*(_answer(ask(member.source)) for member in members))
         return dict(zip(members, answers, strict=True))
+
+    def _hear(self, member: _Member, *, answers: bool) -> None:
+        """Note what a member said while another one, or it itself, answers."""
+        member.answers = answers
+        now = time.monotonic()
+        if answers:
+            member.silent_since = None
+        elif member.silent_since is None:
+            member.silent_since = now
+        elif now - member.silent_since > SILENCE_S and member.request_ids:
+            log.warning("%d requests leave a silent scheduler", len(member.request_ids))
+            member.source.abandon()
 
     def _choose(self) -> _Member:
         members = list(self._members.values())

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import pytest
 
 from dspark.errors import BackendUnavailable, Draining, DSparkError, InvalidArgument, UnknownRequest
+from dspark.gateway import scheduler_pool
 from dspark.gateway.scheduler_pool import SchedulerPool
 from dspark.gateway.token_source import GenerationRequest, SchedulerInfo, SchedulerStatus
 from dspark.generation import StreamEvent, TokenChunk
@@ -49,6 +50,11 @@ class Source:
             raise self.error
         sources = {"suffix": SourceCounts(drafted=4, accepted=2)}
         return SchedulerStatus(1, 2, 3, 4, 5, 6, 7, SpeculationStats(8, 9, 10, sources))
+
+    def abandon(self) -> None:
+        self.error = self.error or BackendUnavailable("scheduler", "does not answer")
+        for end in self.ends.values():
+            end.set()
 
     async def close(self) -> None:
         self.is_closed = True
@@ -133,6 +139,26 @@ async def test_if_none_answers_any_is_asked() -> None:
         await pool.pool.status()
     pool.sources["a"].error = None
     await (await begin(pool, "r1")).aclose()
+
+
+async def test_requests_leave_a_scheduler_that_is_silent_while_another_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scheduler_pool, "SILENCE_S", 0.0)
+    pool = await pool_of("a", "b")
+    streams = [await begin(pool, "r1"), await begin(pool, "r2")]
+    for name in "ab":
+        pool.sources[name].error = BackendUnavailable("scheduler", "silent")
+    with pytest.raises(BackendUnavailable):
+        await pool.pool.info()
+    pool.sources["b"].error = None
+    await pool.pool.info()
+    await pool.pool.info()
+    with pytest.raises(BackendUnavailable):
+        await anext(streams[0])
+    assert not pool.sources["b"].ends["r2"].is_set()
+    for stream in streams:
+        await stream.aclose()
 
 
 async def test_without_an_address_there_is_a_clear_error() -> None:
