@@ -21,9 +21,12 @@ from dspark.gateway.gateway import Gateway
 from dspark.gateway.http_errors import CLIENT_GONE_STATUS, error_body, response_of
 from dspark.gateway.openai_types import ChatBody, CompletionBody
 from dspark.gateway.request_id import RequestIdMiddleware
+from dspark.gateway.request_trace import note_failure
 from dspark.gateway.response_counter import ResponseCounter
 from dspark.gateway.shortened import shortened
 from dspark.gateway.status_routes import StatusRoutes
+from dspark.gateway.trace_middleware import TraceMiddleware
+from dspark.telemetry import tracing
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger(__name__)
@@ -36,6 +39,7 @@ def make_app(gateway: Gateway, grpc_port: int | None) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         middleware=[
+            *_tracing(gateway),
             Middleware(RequestIdMiddleware),
             Middleware(ResponseCounter, counter=gateway.metrics.http_responses),
         ],
@@ -57,6 +61,11 @@ def make_app(gateway: Gateway, grpc_port: int | None) -> FastAPI:
     _get(app, "/version", status.version)
     _get(app, "/metrics", status.metrics)
     return app
+
+
+def _tracing(gateway: Gateway) -> list[Middleware]:
+    is_on = tracing.active() is not None
+    return [Middleware(TraceMiddleware, model=gateway.config.model_name)] if is_on else []
 
 
 def _get(app: FastAPI, path: str, endpoint: Endpoint) -> None:
@@ -97,6 +106,7 @@ def _inline_schema(body: type[BaseModel]) -> dict[str, Any]:
 
 async def _on_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, DSparkError)
+    note_failure(error)
     return response_of(error)
 
 
@@ -116,4 +126,5 @@ async def _on_client_gone(request: Request, error: Exception) -> Response:
 
 async def _on_bug(request: Request, error: Exception) -> Response:
     log.error("%s failed", request.url.path, exc_info=error)
+    note_failure(error)
     return response_of(InternalError())

@@ -15,7 +15,7 @@ from dspark.gateway.client_request import ClientRequest
 from dspark.gateway.disconnect import cancel_on_disconnect
 from dspark.gateway.event_stream import EventStreamResponse
 from dspark.gateway.gateway import Gateway
-from dspark.gateway.generation import Completed, Event, Started
+from dspark.gateway.generation_events import Completed, Event, Started
 from dspark.gateway.http_errors import event_of
 from dspark.gateway.json_body import read_object
 from dspark.gateway.openai_requests import (
@@ -34,7 +34,9 @@ from dspark.gateway.openai_responses import (
 )
 from dspark.gateway.openai_types import CommonFields
 from dspark.gateway.request_id import draw_request_id
+from dspark.gateway.request_trace import current_trace
 from dspark.gateway.text_assembly import TextChunk
+from dspark.telemetry import current
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +64,9 @@ class CompletionRoutes:
     async def _answer(
         self, request: Request, body: CommonFields, client: ClientRequest, style: ResponseStyle
     ) -> Response:
+        current.request_id.set(client.request_id)
+        if (trace := current_trace()) is not None:
+            trace.asked(client, is_stream=bool(body.stream))
         async with cancel_on_disconnect(request.receive):
             self._gateway.lifecycle.check_accepting()
             admitted = await self._gateway.admission.admit(client)

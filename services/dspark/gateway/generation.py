@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 
 from dspark.errors import DSparkError, InternalError, UnknownRequest
+from dspark.gateway import request_trace
+from dspark.gateway.generation_events import Completed, Event, Started
 from dspark.gateway.lifecycle import Lifecycle
 from dspark.gateway.metrics import GatewayMetrics, RequestTimer
 from dspark.gateway.resumption import resumed_stream
@@ -16,38 +17,11 @@ from dspark.gateway.text_assembly import TextAssembler, TextChunk
 from dspark.gateway.token_source import GenerationRequest, TokenSource
 from dspark.gateway.tokenizer import TextTokenizer
 from dspark.generation import StreamEvent, TokensComplete
-from dspark.sampling import FinishReason, SpeculationStats, StepBreakdown, Usage
+from dspark.sampling import FinishReason, Usage
 
 log = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """The request is valid and on its way; ``seed`` is the one in use."""
-
-    request_id: str
-    prompt_tokens: int
-    seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """The end; ``stop_reason`` is the stop string or stop token, None for any other end.
-
-    ``speculation`` and ``steps`` are None when a stop string ended the request and the scheduler,
-    which counts them, was lost just then.
-    """
-
-    finish_reason: FinishReason
-    stop_reason: str | int | None
-    usage: Usage
-    speculation: SpeculationStats | None
-    steps: StepBreakdown | None
-
-
-Event = Started | TextChunk | Completed
 
 
 class GenerationService:
@@ -76,6 +50,9 @@ class GenerationService:
         """
         timer = self._metrics.start_request(len(request.prompt_token_ids))
         outcome = FinishReason.ABORT
+        trace = request_trace.current_trace()
+        if trace is not None:
+            trace.admitted(request)
         try:
             with self._lifecycle.running():
                 yield Started(
@@ -85,12 +62,17 @@ class GenerationService:
                     async for event in events:
                         if isinstance(event, Completed):
                             outcome = event.finish_reason
+                        if trace is not None:
+                            trace.note(event)
                         yield event
-        except Exception:
+        except Exception as error:
             outcome = FinishReason.ERROR
+            request_trace.note_failure(error)
             raise
         finally:
             timer.finish(outcome)
+            if trace is not None:
+                trace.ended(outcome)
 
     async def _text_events(
         self, request: GenerationRequest, eos_token_ids: frozenset[int], timer: RequestTimer

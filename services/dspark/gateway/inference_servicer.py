@@ -20,9 +20,12 @@ from dspark.gateway.client_request import (
     TokenPrompt,
 )
 from dspark.gateway.gateway import Gateway
-from dspark.gateway.generation import Completed, Event, Started
+from dspark.gateway.generation_events import Completed, Event, Started
 from dspark.gateway.request_id import check_request_id, draw_request_id
+from dspark.gateway.request_trace import CHAT, TEXT, current_trace, traced
 from dspark.gateway.text_assembly import TextChunk
+from dspark.telemetry import current
+from dspark.telemetry.grpc_carrier import carrier_of
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1 import inference_service_pb2_grpc as pb_grpc
 from dspark.wire.sampling import (
@@ -46,13 +49,19 @@ class InferenceServicer(pb_grpc.InferenceServiceServicer):
     async def Generate(
         self, request: pb.GenerateRequest, context: aio.ServicerContext[Any, Any]
     ) -> AsyncIterator[pb.GenerateResponse]:
-        self._gateway.lifecycle.check_accepting()
-        self._check_size(request)
-        admitted = await self._gateway.admission.admit(client_request_from_proto(request))
-        events = self._gateway.generation.run(admitted.request, admitted.info.eos_token_ids)
-        async with aclosing(events):
-            async for event in events:
-                yield event_to_proto(event, self._gateway.config.model_name)
+        operation = CHAT if request.WhichOneof("prompt") == "chat" else TEXT
+        with traced(operation, self._gateway.config.model_name, carrier_of(context)):
+            self._gateway.lifecycle.check_accepting()
+            self._check_size(request)
+            client = client_request_from_proto(request)
+            current.request_id.set(client.request_id)
+            if (trace := current_trace()) is not None:
+                trace.asked(client, is_stream=True)
+            admitted = await self._gateway.admission.admit(client)
+            events = self._gateway.generation.run(admitted.request, admitted.info.eos_token_ids)
+            async with aclosing(events):
+                async for event in events:
+                    yield event_to_proto(event, self._gateway.config.model_name)
 
     async def ListModels(
         self, request: pb.ListModelsRequest, context: aio.ServicerContext[Any, Any]

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from dspark.gateway.event_stream import server_sent
-from dspark.gateway.generation import Completed, Started
+from dspark.gateway.generation_events import Completed, Started
 from dspark.gateway.text_assembly import TextChunk
 from dspark.sampling import Usage
 

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dspark.errors import InvalidArgument
 from dspark.gateway.http_errors import response_of
+from dspark.telemetry import current
 
 HEADER = "x-request-id"
 _VALID = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
@@ -47,6 +48,7 @@ class RequestIdMiddleware:
             except InvalidArgument as error:
                 app = response_of(error)
         scope.setdefault("state", {})["request_id"] = request_id
+        current.request_id.set(request_id)
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":

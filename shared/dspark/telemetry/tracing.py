@@ -1,0 +1,61 @@
+"""Whether this process traces: started once at its start, asked for wherever a span may begin."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+
+from dspark.config import SettingError
+from dspark.telemetry.recorder import Recorder
+from dspark.telemetry.trace_settings import TraceSettings
+
+log = logging.getLogger(__name__)
+
+# Spans that wait to be sent when the process stops get so long.
+FLUSH_S = 2.0
+
+_recorder: Recorder | None = None
+_shut_down: Callable[[], None] | None = None
+
+
+def active() -> Recorder | None:
+    """None where this process does not trace."""
+    return _recorder
+
+
+def start(service: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Begin to trace if OTEL_* variables say where to; raises SettingError.
+
+    OpenTelemetry is imported only then.
+    """
+    global _recorder, _shut_down
+    settings = TraceSettings.of(service, environ)
+    if settings is None or _recorder is not None:
+        return
+    try:
+        from dspark.telemetry.opentelemetry_setup import make_recorder
+    except ImportError as error:
+        missing = f"OTEL_* variables ask for traces, but {error.name} is not installed"
+        raise SettingError(f"{missing}: pip install 'dspark[tracing]'") from error
+    _recorder, _shut_down = make_recorder(settings)
+    log.info("traces go to %s (%s, %s)", settings.endpoint, settings.exporter, settings.protocol)
+
+
+def stop(flush_s: float = FLUSH_S) -> None:
+    """Send what waits, for at most ``flush_s`` seconds, and trace no more."""
+    global _recorder, _shut_down
+    shut_down, _recorder, _shut_down = _shut_down, None, None
+    if shut_down is None:
+        return
+    # What hangs in the library must not keep the process.
+    thread = threading.Thread(target=shut_down, daemon=True)
+    thread.start()
+    thread.join(flush_s)
+
+
+async def stop_in_background(flush_s: float = FLUSH_S) -> None:
+    """``stop`` that leaves the event loop free."""
+    await asyncio.to_thread(stop, flush_s)
