@@ -43,7 +43,10 @@ class SequenceWork:
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """What one step asks of a verifier; releases are applied first, then admissions, then work."""
+    """What one step asks of a verifier; releases are applied first, then admissions, then work.
+
+    ``traceparents`` name the step in the trace of each request that is traced.
+    """
 
     scheduler_id: str
     step_id: int
@@ -51,6 +54,7 @@ class StepPlan:
     admissions: tuple[SequenceAdmission, ...] = ()
     work: tuple[SequenceWork, ...] = ()
     top_k: int = 0
+    traceparents: tuple[str, ...] = ()
 
 
 class WorkStatus(Enum):

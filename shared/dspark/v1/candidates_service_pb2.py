@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from dspark.v1 import token_tree_pb2 as dspark_dot_v1_dot_token__tree__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"dspark/v1/candidates_service.proto\x12\tdspark.v1\x1a\x1a\x64spark/v1/token_tree.proto\"\x1a\n\x18GetCandidatesInfoRequest\";\n\x19GetCandidatesInfoResponse\x12\x0f\n\x07sources\x18\x01 \x03(\t\x12\r\n\x05top_k\x18\x02 \x01(\r\"\x95\x01\n\x10\x43\x61ndidatesUpdate\x12,\n\tsequences\x18\x01 \x03(\x0b\x32\x19.dspark.v1.SequenceUpdate\x12)\n\nsuccessors\x18\x02 \x03(\x0b\x32\x15.dspark.v1.Successors\x12(\n\x08releases\x18\x03 \x03(\x0b\x32\x16.dspark.v1.SequenceEnd\"\x87\x01\n\x0eSequenceUpdate\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\x11\n\ttoken_ids\x18\x04 \x03(\r\x12\x19\n\x11num_prompt_tokens\x18\x05 \x01(\r\x12\x12\n\ncache_salt\x18\x06 \x01(\t\"N\n\nSuccessors\x12\x15\n\rrow_token_ids\x18\x01 \x03(\r\x12\x15\n\rtop_token_ids\x18\x02 \x03(\r\x12\x12\n\ncache_salt\x18\x03 \x01(\t\"C\n\x0bSequenceEnd\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x11\n\tcompleted\x18\x03 \x01(\x08\"d\n\x0eProposeRequest\x12+\n\x06update\x18\x01 \x01(\x0b\x32\x1b.dspark.v1.CandidatesUpdate\x12%\n\x05items\x18\x02 \x03(\x0b\x32\x16.dspark.v1.ProposeItem\"W\n\x14StreamProposeRequest\x12*\n\x07propose\x18\x01 \x01(\x0b\x32\x19.dspark.v1.ProposeRequest\x12\x13\n\x0bmax_wait_ms\x18\x02 \x01(\x02\"D\n\x15StreamProposeResponse\x12+\n\x07propose\x18\x01 \x01(\x0b\x32\x1a.dspark.v1.ProposeResponse\"y\n\x0bProposeItem\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\x11\n\tmax_nodes\x18\x04 \x01(\r\x12\x11\n\tmax_depth\x18\x05 \x01(\r\x12\x0f\n\x07sources\x18\x06 \x03(\t\"\x83\x01\n\x0fProposeResponse\x12&\n\tproposals\x18\x01 \x03(\x0b\x32\x13.dspark.v1.Proposal\x12\x1b\n\x13unknown_request_ids\x18\x02 \x03(\t\x12+\n\x0csource_costs\x18\x03 \x03(\x0b\x32\x15.dspark.v1.SourceCost\"c\n\x08Proposal\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\"\n\x04tree\x18\x04 \x01(\x0b\x32\x14.dspark.v1.TokenTree\"/\n\nSourceCost\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0bnanoseconds\x18\x02 \x01(\x04\"=\n\x0eObserveRequest\x12+\n\x06update\x18\x01 \x01(\x0b\x32\x1b.dspark.v1.CandidatesUpdate\".\n\x0fObserveResponse\x12\x1b\n\x13unknown_request_ids\x18\x01 \x03(\t2\xcf\x02\n\x11\x43\x61ndidatesService\x12^\n\x11GetCandidatesInfo\x12#.dspark.v1.GetCandidatesInfoRequest\x1a$.dspark.v1.GetCandidatesInfoResponse\x12@\n\x07Propose\x12\x19.dspark.v1.ProposeRequest\x1a\x1a.dspark.v1.ProposeResponse\x12V\n\rStreamPropose\x12\x1f.dspark.v1.StreamProposeRequest\x1a .dspark.v1.StreamProposeResponse(\x01\x30\x01\x12@\n\x07Observe\x12\x19.dspark.v1.ObserveRequest\x1a\x1a.dspark.v1.ObserveResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"dspark/v1/candidates_service.proto\x12\tdspark.v1\x1a\x1a\x64spark/v1/token_tree.proto\"\x1a\n\x18GetCandidatesInfoRequest\";\n\x19GetCandidatesInfoResponse\x12\x0f\n\x07sources\x18\x01 \x03(\t\x12\r\n\x05top_k\x18\x02 \x01(\r\"\x95\x01\n\x10\x43\x61ndidatesUpdate\x12,\n\tsequences\x18\x01 \x03(\x0b\x32\x19.dspark.v1.SequenceUpdate\x12)\n\nsuccessors\x18\x02 \x03(\x0b\x32\x15.dspark.v1.Successors\x12(\n\x08releases\x18\x03 \x03(\x0b\x32\x16.dspark.v1.SequenceEnd\"\x87\x01\n\x0eSequenceUpdate\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\x11\n\ttoken_ids\x18\x04 \x03(\r\x12\x19\n\x11num_prompt_tokens\x18\x05 \x01(\r\x12\x12\n\ncache_salt\x18\x06 \x01(\t\"N\n\nSuccessors\x12\x15\n\rrow_token_ids\x18\x01 \x03(\r\x12\x15\n\rtop_token_ids\x18\x02 \x03(\r\x12\x12\n\ncache_salt\x18\x03 \x01(\t\"C\n\x0bSequenceEnd\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x11\n\tcompleted\x18\x03 \x01(\x08\"z\n\x0eProposeRequest\x12+\n\x06update\x18\x01 \x01(\x0b\x32\x1b.dspark.v1.CandidatesUpdate\x12%\n\x05items\x18\x02 \x03(\x0b\x32\x16.dspark.v1.ProposeItem\x12\x14\n\x0ctraceparents\x18\x03 \x03(\t\"W\n\x14StreamProposeRequest\x12*\n\x07propose\x18\x01 \x01(\x0b\x32\x19.dspark.v1.ProposeRequest\x12\x13\n\x0bmax_wait_ms\x18\x02 \x01(\x02\"D\n\x15StreamProposeResponse\x12+\n\x07propose\x18\x01 \x01(\x0b\x32\x1a.dspark.v1.ProposeResponse\"y\n\x0bProposeItem\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\x11\n\tmax_nodes\x18\x04 \x01(\r\x12\x11\n\tmax_depth\x18\x05 \x01(\r\x12\x0f\n\x07sources\x18\x06 \x03(\t\"\x83\x01\n\x0fProposeResponse\x12&\n\tproposals\x18\x01 \x03(\x0b\x32\x13.dspark.v1.Proposal\x12\x1b\n\x13unknown_request_ids\x18\x02 \x03(\t\x12+\n\x0csource_costs\x18\x03 \x03(\x0b\x32\x15.dspark.v1.SourceCost\"c\n\x08Proposal\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\"\n\x04tree\x18\x04 \x01(\x0b\x32\x14.dspark.v1.TokenTree\"/\n\nSourceCost\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0bnanoseconds\x18\x02 \x01(\x04\"=\n\x0eObserveRequest\x12+\n\x06update\x18\x01 \x01(\x0b\x32\x1b.dspark.v1.CandidatesUpdate\".\n\x0fObserveResponse\x12\x1b\n\x13unknown_request_ids\x18\x01 \x03(\t2\xcf\x02\n\x11\x43\x61ndidatesService\x12^\n\x11GetCandidatesInfo\x12#.dspark.v1.GetCandidatesInfoRequest\x1a$.dspark.v1.GetCandidatesInfoResponse\x12@\n\x07Propose\x12\x19.dspark.v1.ProposeRequest\x1a\x1a.dspark.v1.ProposeResponse\x12V\n\rStreamPropose\x12\x1f.dspark.v1.StreamProposeRequest\x1a .dspark.v1.StreamProposeResponse(\x01\x30\x01\x12@\n\x07Observe\x12\x19.dspark.v1.ObserveRequest\x1a\x1a.dspark.v1.ObserveResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,23 +45,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SEQUENCEEND']._serialized_start=536
   _globals['_SEQUENCEEND']._serialized_end=603
   _globals['_PROPOSEREQUEST']._serialized_start=605
-  _globals['_PROPOSEREQUEST']._serialized_end=705
-  _globals['_STREAMPROPOSEREQUEST']._serialized_start=707
-  _globals['_STREAMPROPOSEREQUEST']._serialized_end=794
-  _globals['_STREAMPROPOSERESPONSE']._serialized_start=796
-  _globals['_STREAMPROPOSERESPONSE']._serialized_end=864
-  _globals['_PROPOSEITEM']._serialized_start=866
-  _globals['_PROPOSEITEM']._serialized_end=987
-  _globals['_PROPOSERESPONSE']._serialized_start=990
-  _globals['_PROPOSERESPONSE']._serialized_end=1121
-  _globals['_PROPOSAL']._serialized_start=1123
-  _globals['_PROPOSAL']._serialized_end=1222
-  _globals['_SOURCECOST']._serialized_start=1224
-  _globals['_SOURCECOST']._serialized_end=1271
-  _globals['_OBSERVEREQUEST']._serialized_start=1273
-  _globals['_OBSERVEREQUEST']._serialized_end=1334
-  _globals['_OBSERVERESPONSE']._serialized_start=1336
-  _globals['_OBSERVERESPONSE']._serialized_end=1382
-  _globals['_CANDIDATESSERVICE']._serialized_start=1385
-  _globals['_CANDIDATESSERVICE']._serialized_end=1720
+  _globals['_PROPOSEREQUEST']._serialized_end=727
+  _globals['_STREAMPROPOSEREQUEST']._serialized_start=729
+  _globals['_STREAMPROPOSEREQUEST']._serialized_end=816
+  _globals['_STREAMPROPOSERESPONSE']._serialized_start=818
+  _globals['_STREAMPROPOSERESPONSE']._serialized_end=886
+  _globals['_PROPOSEITEM']._serialized_start=888
+  _globals['_PROPOSEITEM']._serialized_end=1009
+  _globals['_PROPOSERESPONSE']._serialized_start=1012
+  _globals['_PROPOSERESPONSE']._serialized_end=1143
+  _globals['_PROPOSAL']._serialized_start=1145
+  _globals['_PROPOSAL']._serialized_end=1244
+  _globals['_SOURCECOST']._serialized_start=1246
+  _globals['_SOURCECOST']._serialized_end=1293
+  _globals['_OBSERVEREQUEST']._serialized_start=1295
+  _globals['_OBSERVEREQUEST']._serialized_end=1356
+  _globals['_OBSERVERESPONSE']._serialized_start=1358
+  _globals['_OBSERVERESPONSE']._serialized_end=1404
+  _globals['_CANDIDATESSERVICE']._serialized_start=1407
+  _globals['_CANDIDATESSERVICE']._serialized_end=1742
 # @@protoc_insertion_point(module_scope)

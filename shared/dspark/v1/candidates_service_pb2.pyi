@@ -66,12 +66,14 @@ class SequenceEnd(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., completed: _Optional[bool] = ...) -> None: ...
 
 class ProposeRequest(_message.Message):
-    __slots__ = ("update", "items")
+    __slots__ = ("update", "items", "traceparents")
     UPDATE_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENTS_FIELD_NUMBER: _ClassVar[int]
     update: CandidatesUpdate
     items: _containers.RepeatedCompositeFieldContainer[ProposeItem]
-    def __init__(self, update: _Optional[_Union[CandidatesUpdate, _Mapping]] = ..., items: _Optional[_Iterable[_Union[ProposeItem, _Mapping]]] = ...) -> None: ...
+    traceparents: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, update: _Optional[_Union[CandidatesUpdate, _Mapping]] = ..., items: _Optional[_Iterable[_Union[ProposeItem, _Mapping]]] = ..., traceparents: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class StreamProposeRequest(_message.Message):
     __slots__ = ("propose", "max_wait_ms")

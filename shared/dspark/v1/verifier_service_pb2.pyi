@@ -77,20 +77,22 @@ class VerifyCost(_message.Message):
     def __init__(self, rows: _Optional[int] = ..., milliseconds: _Optional[float] = ...) -> None: ...
 
 class StepRequest(_message.Message):
-    __slots__ = ("scheduler_id", "step_id", "releases", "admissions", "work", "top_k")
+    __slots__ = ("scheduler_id", "step_id", "releases", "admissions", "work", "top_k", "traceparents")
     SCHEDULER_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_ID_FIELD_NUMBER: _ClassVar[int]
     RELEASES_FIELD_NUMBER: _ClassVar[int]
     ADMISSIONS_FIELD_NUMBER: _ClassVar[int]
     WORK_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENTS_FIELD_NUMBER: _ClassVar[int]
     scheduler_id: str
     step_id: int
     releases: _containers.RepeatedCompositeFieldContainer[SequenceRef]
     admissions: _containers.RepeatedCompositeFieldContainer[SequenceAdmission]
     work: _containers.RepeatedCompositeFieldContainer[SequenceWork]
     top_k: int
-    def __init__(self, scheduler_id: _Optional[str] = ..., step_id: _Optional[int] = ..., releases: _Optional[_Iterable[_Union[SequenceRef, _Mapping]]] = ..., admissions: _Optional[_Iterable[_Union[SequenceAdmission, _Mapping]]] = ..., work: _Optional[_Iterable[_Union[SequenceWork, _Mapping]]] = ..., top_k: _Optional[int] = ...) -> None: ...
+    traceparents: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, scheduler_id: _Optional[str] = ..., step_id: _Optional[int] = ..., releases: _Optional[_Iterable[_Union[SequenceRef, _Mapping]]] = ..., admissions: _Optional[_Iterable[_Union[SequenceAdmission, _Mapping]]] = ..., work: _Optional[_Iterable[_Union[SequenceWork, _Mapping]]] = ..., top_k: _Optional[int] = ..., traceparents: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SequenceRef(_message.Message):
     __slots__ = ("request_id", "epoch")

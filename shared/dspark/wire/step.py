@@ -30,6 +30,7 @@ def plan_to_proto(plan: StepPlan) -> pb.StepRequest:
         admissions=[_admission_to_proto(a) for a in plan.admissions],
         work=[_work_to_proto(w) for w in plan.work],
         top_k=plan.top_k,
+        traceparents=plan.traceparents,
     )
 
 
@@ -41,6 +42,7 @@ def plan_from_proto(message: pb.StepRequest) -> StepPlan:
         admissions=tuple(_admission_from_proto(a) for a in message.admissions),
         work=tuple(_work_from_proto(w) for w in message.work),
         top_k=message.top_k,
+        traceparents=tuple(message.traceparents),
     )
 
 
