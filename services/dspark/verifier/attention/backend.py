@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -41,4 +41,21 @@ class AttentionBackend(Protocol):
 
         ``query`` is [rows, heads, head_dim]; the result has its shape and dtype.
         """
+        ...
+
+
+@runtime_checkable
+class StaticBackend(AttentionBackend, Protocol):
+    """A backend whose passes can be recorded: a plan's tensors may be filled again."""
+
+    def static_plan(self, batch: ForwardBatch, kv_cache: KvCache, max_blocks: int) -> Any:
+        """A plan whose tensors keep their places and sizes when it is refilled.
+
+        ``batch`` has as many rows as every later one; sequences of at most ``max_blocks`` KV
+        blocks fit.
+        """
+        ...
+
+    def refill(self, plan: Any, batch: ForwardBatch, kv_cache: KvCache) -> bool:
+        """Make a static plan stand for another batch; False, and nothing done, if it cannot."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ import torch
 from dspark.verifier.attention.backend import AttentionLayer
 from dspark.verifier.attention.lse_merge import merge_by_lse
 from dspark.verifier.attention.tail_attention import attend_tail
+from dspark.verifier.device.transfer import Array, Transfer
 from dspark.verifier.forward_batch import ForwardBatch
 from dspark.verifier.kv.kv_cache import KvCache
 
@@ -33,17 +34,19 @@ class FlashPlan:
     tails: tuple[TailRows, ...]
 
 
-def tails_by_length(batch: ForwardBatch, device: torch.device | str) -> tuple[TailRows, ...]:
+def tails_by_length(batch: ForwardBatch, transfer: Transfer) -> tuple[TailRows, ...]:
     """All rows grouped by the length of their tail, 0 included."""
-    groups = []
-    for length in np.unique(batch.tail_lens).tolist():
+    lengths = np.unique(batch.tail_lens).tolist()
+    arrays: list[Array] = []
+    for length in lengths:
         rows = np.flatnonzero(batch.tail_lens == length)
         index = batch.tail_starts[rows][:, None] + np.arange(length, dtype=np.int64)
-        slots = batch.tail_slots[index].astype(np.int64)
-        groups.append(
-            TailRows(length, torch.from_numpy(rows).to(device), torch.from_numpy(slots).to(device))
-        )
-    return tuple(groups)
+        arrays += [rows, batch.tail_slots[index].astype(np.int64)]
+    tensors = transfer.to_device(arrays)
+    return tuple(
+        TailRows(length, *pair)
+        for length, pair in zip(lengths, zip(tensors[::2], tensors[1::2], strict=True), strict=True)
+    )
 
 
 class FlashAttention:
@@ -53,20 +56,37 @@ class FlashAttention:
     equal to plain ones.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, transfer: Transfer) -> None:
         from flash_attn import flash_attn_with_kvcache
 
         self._attend_prefix = flash_attn_with_kvcache
+        self._transfer = transfer
 
     def plan(self, batch: ForwardBatch) -> FlashPlan:
-        device = torch.device("cuda")
-        table = batch.block_tables[batch.sequence_ids]
-        return FlashPlan(
-            slot_mapping=torch.from_numpy(batch.slot_mapping).to(device).long(),
-            block_table=torch.from_numpy(np.ascontiguousarray(table)).to(device),
-            prefix_lens=torch.from_numpy(batch.prefix_lens).to(device),
-            tails=tails_by_length(batch, device),
+        slots, table, lens = self._transfer.to_device(
+            [
+                batch.slot_mapping.astype(np.int64),
+                batch.block_tables[batch.sequence_ids],
+                batch.prefix_lens,
+            ]
         )
+        return FlashPlan(slots, table, lens, tails_by_length(batch, self._transfer))
+
+    def static_plan(self, batch: ForwardBatch, kv_cache: KvCache, max_blocks: int) -> FlashPlan:
+        """A plan for rows without tails."""
+        wide = np.zeros((len(batch.block_tables), max_blocks), dtype=np.int32)
+        wide[:, : batch.block_tables.shape[1]] = batch.block_tables
+        return self.plan(replace(batch, block_tables=wide))
+
+    def refill(self, plan: FlashPlan, batch: ForwardBatch, kv_cache: KvCache) -> bool:
+        width = batch.block_tables.shape[1]
+        if batch.tail_lens.any() or width > plan.block_table.shape[1]:
+            return False
+        new = self.plan(batch)
+        plan.slot_mapping.copy_(new.slot_mapping)
+        plan.block_table[:, :width].copy_(new.block_table)
+        plan.prefix_lens.copy_(new.prefix_lens)
+        return True
 
     def attend(
         self,

@@ -1,9 +1,9 @@
-"""Each row's slots in position order, as padded tensors."""
+"""Each row's slots in position order, padded."""
 
 from __future__ import annotations
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
 from dspark.verifier.forward_batch import ForwardBatch
 
@@ -30,7 +30,7 @@ class SlotLists:
             )
         )
 
-    def padded(self, rows: range, *, multiple: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def padded(self, rows: range, *, multiple: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Slots [len(rows), width] and lengths [len(rows)] of some rows.
 
         The width is a multiple of ``multiple``; padding repeats the row's first slot, whose K/V
@@ -43,4 +43,4 @@ class SlotLists:
             own = self.of(row)
             slots[index, : len(own)] = own
             slots[index, len(own) :] = own[0]
-        return torch.from_numpy(slots), torch.from_numpy(lens)
+        return slots, lens

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
 from dspark.verifier.attention.backend import AttentionLayer
 from dspark.verifier.attention.slot_lists import SlotLists
+from dspark.verifier.device.transfer import Transfer
 from dspark.verifier.forward_batch import ForwardBatch
 from dspark.verifier.kv.kv_cache import KvCache
 
@@ -15,12 +17,13 @@ SPLIT_SIZE = 64
 _SLICE_ELEMENTS = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TorchPlan:
-    """``slot_mapping`` [rows] and every row's slots on the device of the KV pool."""
+    """``slot_mapping`` [rows], and slices of rows with their padded slots, made by first use."""
 
     slot_mapping: torch.Tensor
     lists: SlotLists
+    slices: list[tuple[range, torch.Tensor, torch.Tensor]] = field(default_factory=list)
 
 
 class TorchAttention:
@@ -31,8 +34,12 @@ class TorchAttention:
     blocking by the number of rows.
     """
 
+    def __init__(self, transfer: Transfer) -> None:
+        self._transfer = transfer
+
     def plan(self, batch: ForwardBatch) -> TorchPlan:
-        return TorchPlan(torch.from_numpy(batch.slot_mapping).long(), SlotLists(batch))
+        (slot_mapping,) = self._transfer.to_device([batch.slot_mapping.astype(np.int64)])
+        return TorchPlan(slot_mapping, SlotLists(batch))
 
     def attend(
         self,
@@ -43,18 +50,29 @@ class TorchAttention:
         key: torch.Tensor,
         value: torch.Tensor,
     ) -> torch.Tensor:
-        kv_cache.write(layer.index, plan.slot_mapping.to(kv_cache.device), key, value)
+        kv_cache.write(layer.index, plan.slot_mapping, key, value)
         keys, values = kv_cache.layer(layer.index)
         out = torch.empty_like(query)
-        row_elements = plan.lists.max_len * key.shape[1] * key.shape[2]
-        step = max(1, _SLICE_ELEMENTS // (row_elements * (query.shape[1] // key.shape[1])))
-        for first in range(0, query.shape[0], step):
-            rows = range(first, min(first + step, query.shape[0]))
-            slots, lens = plan.lists.padded(rows, multiple=SPLIT_SIZE)
-            slots, lens = slots.to(keys.device), lens.to(keys.device)
+        if not plan.slices:
+            plan.slices = self._slices(plan.lists, query.shape, key.shape[1])
+        for rows, slots, lens in plan.slices:
             part = _attend_rows(layer, query[rows.start : rows.stop], keys, values, slots, lens)
             out[rows.start : rows.stop] = part.to(query.dtype)
         return out
+
+    def _slices(
+        self, lists: SlotLists, shape: torch.Size, num_kv_heads: int
+    ) -> list[tuple[range, torch.Tensor, torch.Tensor]]:
+        """As many rows at a time as bounded memory allows; ``shape`` is [rows, heads, dim]."""
+        num_rows, num_heads, dim = shape
+        row_elements = lists.max_len * num_kv_heads * dim
+        step = max(1, _SLICE_ELEMENTS // (row_elements * (num_heads // num_kv_heads)))
+        slices = []
+        for first in range(0, num_rows, step):
+            rows = range(first, min(first + step, num_rows))
+            slots, lens = self._transfer.to_device(lists.padded(rows, multiple=SPLIT_SIZE))
+            slices.append((rows, slots, lens))
+        return slices
 
 
 def _attend_rows(

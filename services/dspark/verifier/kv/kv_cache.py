@@ -11,7 +11,8 @@ class KvCache:
     """K and V of every slot: [layers, 2, num_blocks, block_size, kv_heads, head_dim].
 
     The tensor is not initialised, so blocks that were never written cost no resident memory. A
-    slot is ``block * block_size + offset``.
+    slot is ``block * block_size + offset``. Scratch blocks follow the others: they belong to the
+    model's passes and hold nothing from one to the next; the last one takes what nobody reads.
     """
 
     def __init__(
@@ -23,13 +24,19 @@ class KvCache:
         num_kv_heads: int,
         head_dim: int,
         dtype: torch.dtype,
+        num_scratch_blocks: int = 0,
         device: torch.device | str = "cpu",
     ) -> None:
-        shape = (num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim)
+        self.num_blocks = num_blocks
+        self.num_scratch_blocks = num_scratch_blocks
+        self.block_size = block_size
+        num_all = num_blocks + num_scratch_blocks
+        shape = (num_layers, 2, num_all, block_size, num_kv_heads, head_dim)
         self.tensor = torch.empty(shape, dtype=dtype, device=device)
+        # Slots that sequences may have.
         self.num_slots = num_blocks * block_size
-        # [layers, 2, num_slots, kv_heads, head_dim], the same memory
-        self.slots = self.tensor.view(num_layers, 2, self.num_slots, num_kv_heads, head_dim)
+        # [layers, 2, slots, kv_heads, head_dim], the same memory
+        self.slots = self.tensor.view(num_layers, 2, num_all * block_size, num_kv_heads, head_dim)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -40,7 +47,7 @@ class KvCache:
         return self.tensor.device
 
     def layer(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """K and V of one layer, each [num_slots, kv_heads, head_dim]."""
+        """K and V of one layer, each [slots, kv_heads, head_dim]."""
         return self.slots[index, 0], self.slots[index, 1]
 
     def write(

@@ -10,7 +10,9 @@ import torch
 
 from dspark.verifier.attention.registry import BACKENDS
 from dspark.verifier.interfaces import ModelRefused, Progress
+from dspark.verifier.kv.kv_cache import KvCache
 from dspark.verifier.model.attention_survey import AttentionSurvey
+from dspark.verifier.model.attention_trial import problem_with
 from dspark.verifier.model.checkpoint import Checkpoint
 from dspark.verifier.model.decoder_parts import UnfitStructure, decoder_parts
 from dspark.verifier.model.kernels import torch_compute_dtype
@@ -41,16 +43,18 @@ def assemble(
     checkpoint: Checkpoint,
     form: WeightFormat,
     survey: AttentionSurvey,
-    device: torch.device,
-    backend: str,
+    kv_cache: KvCache,
+    backends: tuple[str, ...],
     team: Team | None,
     num_threads: int,
     progress: Progress,
 ) -> Assembled:
-    """The fastest way that fits the model, with an attention backend by name. Raises ModelRefused.
+    """The fastest way that fits the model, with the first attention backend that works.
 
-    The checkpoint's model is taken apart: its weights are freed as they are packed.
+    Raises ModelRefused. The checkpoint's model is taken apart: its weights are freed as they are
+    packed.
     """
+    device, backend = kv_cache.device, backends[0]
     progress("packing weights and checking them against the model's own forward pass")
     kind = type(checkpoint.model).__name__
     with refusing(f"{kind} does not run as models of transformers do"):
@@ -60,7 +64,8 @@ def assemble(
         decoder = _native_decoder(checkpoint, form, survey, team, first_layers, reference)
         if decoder is not None:
             return Assembled(decoder, _native_class(form), None)
-    check_backend = BACKENDS[backend](num_threads) if device.type == "cpu" else BACKENDS["torch"](0)
+    cpu = torch.device("cpu")
+    check_backend = BACKENDS[backend if device.type == "cpu" else "torch"](cpu, num_threads)
     with refusing(f"{kind} does not run over flat rows"):
         batch, cache = first_layers.probe()
         stock = StockModel(first_layers.model, check_backend, torch.float32)
@@ -72,7 +77,7 @@ def assemble(
         )
     if team is not None:
         return _stock_native(checkpoint, form, backend, team, num_threads)
-    return _stock_torch(checkpoint, form, backend, device, num_threads)
+    return _stock_torch(checkpoint, form, backends, kv_cache, num_threads)
 
 
 def _native_decoder(
@@ -124,23 +129,51 @@ def _stock_native(
         if module is not embed:
             for parameter in module.parameters(recurse=False):
                 parameter.data = parameter.data.float()
-    stock = StockModel(model, BACKENDS[backend](num_threads), torch.float32)
+    made = BACKENDS[backend](torch.device("cpu"), num_threads)
+    stock = StockModel(model, made, torch.float32)
     return Assembled(stock, f"{_native_class(form)}-stock-{backend}", None)
 
 
 def _stock_torch(
     checkpoint: Checkpoint,
     form: WeightFormat,
-    backend: str,
-    device: torch.device,
+    backends: tuple[str, ...],
+    kv_cache: KvCache,
     num_threads: int,
 ) -> Assembled:
+    device = kv_cache.device
     dtype = torch_compute_dtype(checkpoint.dtype, device)
     model = checkpoint.model.to(device=device, dtype=dtype)
     tiles = RowTiles()
     replace_linears(model, lambda linear: RowTiledLinear(linear, form, tiles))
-    stock = StockModel(model, BACKENDS[backend](num_threads), dtype)
+    backend, stock = _first_that_works(model, backends, kv_cache, dtype, num_threads)
     name = f"torch-{device.type}-{_DTYPE_NAMES[dtype]}"
     if form.load_dtype is None:
         name += f"-{form.name}w"
     return Assembled(stock, name if backend == "torch" else f"{name}-{backend}", tiles)
+
+
+def _first_that_works(
+    model: Any,
+    backends: tuple[str, ...],
+    kv_cache: KvCache,
+    dtype: torch.dtype,
+    num_threads: int,
+) -> tuple[str, StockModel]:
+    """Plain torch needs no trial: it is what the others are compared with."""
+    device = kv_cache.device
+    reference = StockModel(model, BACKENDS["torch"](device, num_threads), dtype)
+    problem: str | None = None
+    for name in backends:
+        if name == "torch":
+            return name, reference
+        try:
+            candidate = StockModel(model, BACKENDS[name](device, num_threads), dtype)
+        except ImportError as error:
+            problem = str(error)
+        else:
+            problem = problem_with(candidate, reference, kv_cache, dtype)
+            if problem is None:
+                return name, candidate
+        log.warning("attention %s does not work here: %s", name, problem)
+    raise ModelRefused(f"--attention {backends[-1]} does not work here: {problem}")

@@ -6,7 +6,7 @@ import logging
 
 import torch
 
-from dspark.verifier.attention.registry import choose_backend
+from dspark.verifier.attention.registry import backend_choices, num_scratch_blocks
 from dspark.verifier.config import VerifierConfig
 from dspark.verifier.interfaces import LoadedModel, ModelRefused, Progress
 from dspark.verifier.kv.kv_cache import KvCache
@@ -43,14 +43,14 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
     num_threads = _num_threads(config, checkpoint)
     progress("preparing kernels")
     team = native_team(config.kernels, device, num_threads)
-    backend = _backend(config, device, team)
+    backends = _backends(config, device, team)
     # Two pools of threads would fight for the cores.
     torch.set_num_threads(1 if team is not None else num_threads)
     with refusing(f"{type(checkpoint.model).__name__} does not use the attention interface"):
         survey = survey_attention(checkpoint.model)
-    kv_cache = _kv_cache(config, checkpoint, survey, device)
+    kv_cache = _kv_cache(config, checkpoint, survey, device, backends)
     digest = model_digest(checkpoint.files, form.name)
-    assembled = assemble(checkpoint, form, survey, device, backend, team, num_threads, progress)
+    assembled = assemble(checkpoint, form, survey, kv_cache, backends, team, num_threads, progress)
     runner = Runner(
         model=assembled.model,
         kv_cache=kv_cache,
@@ -76,9 +76,9 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
     )
 
 
-def _backend(config: VerifierConfig, device: torch.device, team: Team | None) -> str:
+def _backends(config: VerifierConfig, device: torch.device, team: Team | None) -> tuple[str, ...]:
     try:
-        return choose_backend(
+        return backend_choices(
             config.attention, device, native=team is not None, block_size=config.block_size
         )
     except ValueError as error:
@@ -92,7 +92,11 @@ def _num_threads(config: VerifierConfig, checkpoint: Checkpoint) -> int:
 
 
 def _kv_cache(
-    config: VerifierConfig, checkpoint: Checkpoint, survey: AttentionSurvey, device: torch.device
+    config: VerifierConfig,
+    checkpoint: Checkpoint,
+    survey: AttentionSurvey,
+    device: torch.device,
+    backends: tuple[str, ...],
 ) -> KvCache:
     return KvCache(
         num_layers=len(survey.layers),
@@ -101,6 +105,7 @@ def _kv_cache(
         num_kv_heads=survey.num_kv_heads,
         head_dim=survey.head_dim,
         dtype=torch.float32 if checkpoint.dtype == torch.float32 else torch.bfloat16,
+        num_scratch_blocks=num_scratch_blocks(backends, config.num_blocks),
         device=device,
     )
 

@@ -14,6 +14,7 @@ from dspark.verifier.model.probe_rows import ProbeRow, plain_rows, probe_batch
 Forward = Callable[[ForwardBatch], NDArray[np.float32]]
 
 _LENGTH = 20
+_DEPTH = 4
 _ROW_COUNTS = (2, 3, 5, 8, 17, 33, 64)
 
 
@@ -35,7 +36,7 @@ class RowInvarianceTest:
 
     def failures(self, max_rows: int = max(_ROW_COUNTS)) -> list[str]:
         """What differed, in words; empty if all ways agree. Writes to slots of the whole pool."""
-        if self._num_slots < 4 * _LENGTH:
+        if self._num_slots < 2 * self._num_blocks(_LENGTH + _DEPTH) * self._block_size:
             return [f"a pool of {self._num_slots} slots is too small for the test"]
         self._reference = self._one_by_one()
         return list(self._differences(max_rows))
@@ -46,7 +47,7 @@ class RowInvarianceTest:
         for rows in _ROW_COUNTS:
             if rows <= max_rows and not np.array_equal(self._among(rows), self._reference[-1]):
                 yield f"one row among {rows}"
-        if not np.array_equal(self._as_tree(), self._reference[-4:]):
+        if not np.array_equal(self._as_tree(), self._reference[-_DEPTH:]):
             yield "tree rows"
 
     def _one_by_one(self) -> NDArray[np.float32]:
@@ -54,39 +55,50 @@ class RowInvarianceTest:
         return np.concatenate([self._logits([row], [0]) for row in rows])
 
     def _at_once(self) -> NDArray[np.float32]:
-        slots = range(_LENGTH, 2 * _LENGTH)
-        return self._logits(plain_rows(self._tokens, slots), range(_LENGTH))
+        start = self._num_blocks(_LENGTH) * self._block_size
+        return self._logits(plain_rows(self._tokens, range(start, start + _LENGTH)), range(_LENGTH))
 
     def _among(self, num_rows: int) -> NDArray[np.float32]:
-        """The last token's row, computed again amid rows of other sequences of other lengths."""
+        """The last token's row, computed again amid rows of other sequences of other lengths.
+
+        Each has a block of its own: half are first tokens, half are nodes after tokens of the test.
+        """
         row = plain_rows(self._tokens, range(_LENGTH))[-1]
-        free = range(2 * _LENGTH, self._num_slots)
+        free = self._blocks_from(self._num_blocks(_LENGTH))
         neighbours = []
         for index in range(num_rows - 1):
-            length = self._random.randrange(1, _LENGTH)
-            own = free[index % len(free)]
-            prefix = (*range(length), own)
-            neighbours.append(ProbeRow(self._random_tokens(1)[0], prefix))
+            token, length = self._random_tokens(1)[0], self._random.randrange(1, _LENGTH)
+            own = (free[index % len(free)] * self._block_size,)
+            is_node = index % 2 == 0
+            neighbours.append(
+                ProbeRow(token, *((tuple(range(length)), own) if is_node else (own,)))
+            )
         place = self._random.randrange(num_rows)
         rows = [*neighbours[:place], row, *neighbours[place:]]
         logits: NDArray[np.float32] = self._logits(rows, range(num_rows))[place]
         return logits
 
     def _as_tree(self) -> NDArray[np.float32]:
-        """The last four tokens as a path of tree nodes, each with a sibling, in scattered slots."""
-        committed = _LENGTH - 4
-        free = list(range(2 * _LENGTH, self._num_slots))
-        prefix = tuple(self._random.sample(free, committed))
-        free = [slot for slot in free if slot not in prefix]
-        own = self._random.sample(free, 8)
+        """The last tokens as a path of tree nodes, each after a sibling, in scattered blocks."""
+        committed = _LENGTH - _DEPTH
+        size, count = self._block_size, self._num_blocks(_LENGTH + _DEPTH)
+        blocks = self._random.sample(self._blocks_from(self._num_blocks(_LENGTH)), count)
+        slots = [block * size + offset for block in blocks for offset in range(size)]
+        prefix, own = tuple(slots[:committed]), slots[committed:]
         self._logits(plain_rows(self._tokens[:committed], prefix), [0])
         rows: list[ProbeRow] = []
         path: tuple[int, ...] = ()
         for depth, token in enumerate(self._tokens[committed:]):
-            sibling = ProbeRow(self._random_tokens(1)[0], prefix, (*path, own[4 + depth]))
-            path = (*path, own[depth])
+            sibling = ProbeRow(self._random_tokens(1)[0], prefix, (*path, own[2 * depth]))
+            path = (*path, own[2 * depth + 1])
             rows += [sibling, ProbeRow(token, prefix, path)]
         return self._logits(rows, range(len(rows)))[1::2]
+
+    def _num_blocks(self, num_tokens: int) -> int:
+        return -(-num_tokens // self._block_size)
+
+    def _blocks_from(self, first: int) -> range:
+        return range(first, self._num_slots // self._block_size)
 
     def _logits(self, rows: list[ProbeRow], wanted: range | list[int]) -> NDArray[np.float32]:
         batch = probe_batch(rows, wanted, self._block_size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,19 @@ import torch
 from numpy.typing import NDArray
 
 from dspark.verifier.attention.backend import AttentionBackend
+from dspark.verifier.device.transfer import transfer_for
 from dspark.verifier.forward_batch import ForwardBatch
 from dspark.verifier.kv.kv_cache import KvCache
 from dspark.verifier.model.attention_interface import NAME, AttentionContext, register
+
+
+@dataclass(frozen=True, slots=True)
+class PassInputs:
+    """What a pass reads beside its plan, on the device: int64 [rows], [rows] and [num_logits]."""
+
+    token_ids: torch.Tensor
+    positions: torch.Tensor
+    logits_rows: torch.Tensor
 
 
 class StockModel:
@@ -23,11 +34,11 @@ class StockModel:
     def __init__(self, model: Any, backend: AttentionBackend, dtype: torch.dtype) -> None:
         register()
         model.set_attn_implementation(NAME)
+        self.backend = backend
         self._model = model
-        self._backend = backend
         self._dtype = dtype
         self._embed = model.get_input_embeddings()
-        self._device = self._embed.weight.device
+        self.transfer = transfer_for(self._embed.weight.device)
         self.vocab_size = int(model.config.get_text_config().vocab_size)
 
     def forward(self, batch: ForwardBatch, kv_cache: KvCache) -> NDArray[np.float32]:
@@ -36,16 +47,22 @@ class StockModel:
         Raises ModelRefused if the model asks more of attention than backends know.
         """
         with torch.inference_mode():
-            context = AttentionContext(self._backend, self._backend.plan(batch), kv_cache)
-            output = self._model(
-                inputs_embeds=self._embed(self._tensor(batch.token_ids))[None].to(self._dtype),
-                position_ids=self._tensor(batch.positions)[None],
-                logits_to_keep=self._tensor(batch.logits_rows),
-                use_cache=False,
-                ctx=context,
-            )
-            logits: NDArray[np.float32] = output.logits[0].float().cpu().numpy()
-        return logits
+            plan = self.backend.plan(batch)
+            return self.transfer.to_host(self.run(self.inputs(batch), plan, kv_cache))
 
-    def _tensor(self, values: NDArray[np.int64]) -> torch.Tensor:
-        return torch.from_numpy(values).to(self._device)
+    def inputs(self, batch: ForwardBatch) -> PassInputs:
+        """The batch's own arrays, on the device."""
+        arrays = [batch.token_ids, batch.positions, batch.logits_rows]
+        return PassInputs(*self.transfer.to_device(arrays))
+
+    def run(self, inputs: PassInputs, plan: Any, kv_cache: KvCache) -> torch.Tensor:
+        """Logits [num_logits, vocab_size], float32, still on the device."""
+        output = self._model(
+            inputs_embeds=self._embed(inputs.token_ids)[None].to(self._dtype),
+            position_ids=inputs.positions[None],
+            logits_to_keep=inputs.logits_rows,
+            use_cache=False,
+            ctx=AttentionContext(self.backend, plan, kv_cache),
+        )
+        logits: torch.Tensor = output.logits[0].float()
+        return logits

@@ -22,7 +22,7 @@ LAYERS = [
 
 @pytest.fixture(params=["native", "torch"])
 def backend(request: pytest.FixtureRequest) -> AttentionBackend:
-    return BACKENDS[request.param](2)
+    return BACKENDS[request.param](torch.device("cpu"), 2)
 
 
 class Sequence:
@@ -131,7 +131,7 @@ def test_native_refuses_heads_of_odd_size() -> None:
     cache = KvCache(
         num_layers=1, num_blocks=1, block_size=16, num_kv_heads=1, head_dim=12, dtype=torch.float32
     )
-    native = BACKENDS["native"](1)
+    native = BACKENDS["native"](torch.device("cpu"), 1)
     rows = torch.randn(1, 1, 12)
     with pytest.raises(ValueError, match="head_dim 12"):
         native.attend(

@@ -9,6 +9,7 @@ from dspark.verifier.attention.backend import AttentionLayer
 from dspark.verifier.attention.flash_backend import tails_by_length
 from dspark.verifier.attention.lse_merge import merge_by_lse
 from dspark.verifier.attention.tail_attention import attend_tail
+from dspark.verifier.device.transfer import HostTransfer
 from dspark.verifier.model.probe_rows import ProbeRow, probe_batch
 
 ROWS, HEADS, KV_HEADS, DIM = 3, 4, 2, 8
@@ -54,7 +55,7 @@ def test_rows_are_grouped_by_the_length_of_their_tail() -> None:
         ProbeRow(0, (0, 1), (7, 9)),
         ProbeRow(0, (0, 1), (8,)),
     ]
-    groups = tails_by_length(probe_batch(rows, [0], block_size=16), "cpu")
+    groups = tails_by_length(probe_batch(rows, [0], block_size=16), HostTransfer())
     assert [(g.length, g.rows.tolist(), g.slots.tolist()) for g in groups] == [
         (0, [1], [[]]),
         (1, [0, 3], [[7], [8]]),

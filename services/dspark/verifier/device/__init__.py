@@ -1,0 +1,1 @@
+"""Moving a pass between host and device, and replaying it there."""
