@@ -9,8 +9,9 @@ import signal
 import uvloop
 
 from dspark import config
+from dspark.metrics.endpoint import MetricsEndpoint
 from dspark.scheduler.config import SchedulerConfig
-from dspark.scheduler.metrics import serve_metrics
+from dspark.scheduler.metrics import metrics_registry
 from dspark.scheduler.server import SchedulerServer
 
 log = logging.getLogger("dspark.scheduler")
@@ -26,13 +27,13 @@ async def serve(settings: SchedulerConfig) -> None:
     loop.add_signal_handler(
         signal.SIGUSR1, lambda: log.info("%s", server.scheduler.timings.describe())
     )
+    metrics = MetricsEndpoint(metrics_registry(server.scheduler), settings.metrics_port)
     await server.start()
-    if settings.metrics_port:
-        serve_metrics(server.scheduler, settings.metrics_port)
     log.info("listening on %s", settings.listen)
     await stop.wait()
     log.info("draining for up to %g s", settings.drain_s)
     await server.stop(settings.drain_s)
+    metrics.close()
 
 
 def main() -> None:

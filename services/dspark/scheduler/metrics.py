@@ -1,72 +1,207 @@
-"""Status counters for Prometheus; the gateway has the request metrics."""
+"""Metrics of the scheduler: requests, tokens, sources, and the steps of each of its workers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
 
-from dspark.scheduler.scheduler import Scheduler, SchedulerStatus
+from dspark.metrics import process
+from dspark.metrics.distribution import Distribution
+from dspark.metrics.families import Catalogue, Family
+from dspark.sampling import FinishReason
+from dspark.scheduler.drafting_books import Fallback
+from dspark.scheduler.scheduler import Scheduler
+from dspark.scheduler.stats import Totals
+from dspark.scheduler.step_books import StepBooks
+from dspark.scheduler.worker import Worker
 
-PREFIX = "dspark_scheduler_"
+SERVICE = "scheduler"
+ENGINE = "0"
+FAMILIES = Catalogue([process.FAMILIES])
+_PREFIX = "dspark_scheduler_"
+_WORKER = ("worker",)
+_SOURCE = ("source",)
 
 
-class StatusCollector(Collector):
-    """Reads the scheduler's status when Prometheus asks."""
+def _counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Family:
+    return FAMILIES.counter(_PREFIX + name, text, labels)
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
 
-    def collect(self) -> Iterable[Metric]:
-        status = self._scheduler.status
-        yield from _gauges(status)
-        yield from _counters(status)
-        yield _per_source(status, "drafted", "Verified nodes by source.")
-        yield _per_source(status, "accepted", "Accepted nodes by source.")
-        finished = CounterMetricFamily(
-            PREFIX + "requests", "Ended requests by reason.", labels=["finished_reason"]
+def _gauge(name: str, text: str, labels: tuple[str, ...] = ()) -> Family:
+    return FAMILIES.gauge(_PREFIX + name, text, labels)
+
+
+def _histogram(name: str, text: str, labels: tuple[str, ...] = _WORKER) -> Family:
+    return FAMILIES.histogram(_PREFIX + name, text, labels)
+
+
+# Requests and tokens.
+REQUESTS = _counter("requests", "Ended requests by reason.", ("finished_reason",))
+STEPS_TOTAL = _counter("steps", "Steps whose outcome was applied.")
+PREEMPTIONS = _counter("preemptions", "Requests that gave up their KV blocks.")
+GENERATION_TOKENS = _counter("generation_tokens", "Committed tokens.")
+PROMPT_TOKENS = _counter("prompt_tokens", "Prompt tokens of finished prefills.")
+CACHED_TOKENS = _counter("cached_tokens", "Prompt tokens found in the prefix cache.")
+DISCARDED_TOKENS = _counter(
+    "discarded_tokens", "Tokens that a verifier committed for a request that had ended or moved."
+)
+# Speculation.
+VERIFY_ROUNDS = _counter("verify_rounds", "Verify passes that committed.")
+DRAFTED_TOKENS = _counter("drafted_tokens", "Verified nodes.")
+ACCEPTED_TOKENS = _counter("accepted_tokens", "Accepted nodes.")
+SOURCE_PROPOSED = _counter("source_proposed_tokens", "Nodes that came from candidates.", _SOURCE)
+SOURCE_DRAFTED = _counter("source_drafted_tokens", "Verified nodes by source.", _SOURCE)
+SOURCE_ACCEPTED = _counter("source_accepted_tokens", "Accepted nodes by source.", _SOURCE)
+SOURCE_UNIQUE = _counter(
+    "source_unique_tokens", "Accepted nodes that no other source proposed.", _SOURCE
+)
+SOURCE_SECONDS = _counter("source_seconds", "Time that candidates spent on a source.", _SOURCE)
+SOURCE_MUTES = _counter(
+    "source_mutes", "Times that a request stopped asking a source that was never right.", _SOURCE
+)
+FALLBACKS = _counter(
+    "fallbacks", "Steps with decoding requests that had no candidates, by reason.", ("reason",)
+)
+# Workers.
+RUNNING = _gauge("requests_running", "Requests on the verifier.", _WORKER)
+WAITING = _gauge("requests_waiting", "Requests not on the verifier.", _WORKER)
+KV_BLOCKS_FREE = _gauge("kv_blocks_free", "KV blocks that can be allocated.", _WORKER)
+KV_BLOCKS = _gauge("kv_blocks", "KV blocks of the pool.", _WORKER)
+SERVING = _gauge("worker_serving", "1 while the verifier answers and steps end.", _WORKER)
+PRICE = _gauge(
+    "price_tokens_per_ms", "Tokens a millisecond that candidates had to be worth last.", _WORKER
+)
+CALIBRATION_ERROR = _gauge(
+    "calibration_error",
+    "Expected calibration error of predicted acceptance over the last few thousand nodes, 0 to 1.",
+    _WORKER,
+)
+WORKER_STEPS = _counter("worker_steps", "Finished steps.", _WORKER)
+REPLAYS = _counter("step_replays", "Steps that were sent again to be answered.", _WORKER)
+FAILED_STEPS = _counter(
+    "step_failures", "Steps that the verifier refused or that could not be applied.", _WORKER
+)
+LOSSES = _counter("worker_losses", "Times that the verifier was given up.", _WORKER)
+RESULTS = _counter(
+    "results", "Results of work on a request, by what became of it.", ("worker", "status")
+)
+CANDIDATES_FAILURES = _counter(
+    "candidates_failures", "Calls to candidates that failed or came too late.", _WORKER
+)
+STEP_SECONDS = _histogram(
+    "step_seconds",
+    "Parts of a step: propose waits for candidates, verify is the call to the verifier, forward "
+    "the model in it, overhead all but the model.",
+    ("worker", "part"),
+)
+STEP_REQUESTS = _histogram("step_requests", "Requests of a step.")
+STEP_ROWS = _histogram("step_rows", "Rows of a forward pass.")
+TREE_NODES = _histogram("tree_nodes", "Nodes of each tree that was verified.")
+ITERATION_TOKENS = FAMILIES.histogram(
+    "vllm:iteration_tokens_total",
+    "Prompt rows computed and tokens committed in a step.",
+    ("model_name", "engine"),
+)
+BREAKER_STATE = FAMILIES.gauge(
+    "dspark_breaker_state",
+    "0 closed, 1 open (no calls), 2 half-open (on trial).",
+    ("breaker", "worker"),
+)
+
+
+def metrics_registry(scheduler: Scheduler) -> CollectorRegistry:
+    """All metrics of a service with this scheduler."""
+    return process.service_registry(SERVICE, lambda: collect(scheduler))
+
+
+def collect(scheduler: Scheduler) -> Iterable[Metric]:
+    workers = scheduler.pool.workers
+    yield from _totals(scheduler.totals)
+    yield from _speculation(scheduler.totals)
+    yield from _gauges(workers)
+    yield from _counters(workers)
+    yield from _distributions(workers)
+    tokens = scheduler.totals.iteration_tokens
+    models = [w.verifier.info.model_id for w in workers if w.verifier.is_known]
+    yield ITERATION_TOKENS.distributions(((model, ENGINE), tokens) for model in models[:1])
+
+
+def _totals(totals: Totals) -> Iterable[Metric]:
+    finished = dict(totals.finished)
+    yield REQUESTS.many(((r.value,), finished.get(r, 0)) for r in FinishReason)
+    for family, value in (
+        (STEPS_TOTAL, totals.num_steps),
+        (PREEMPTIONS, totals.num_preemptions),
+        (GENERATION_TOKENS, totals.generation_tokens),
+        (PROMPT_TOKENS, totals.prompt_tokens),
+        (CACHED_TOKENS, totals.cached_tokens),
+        (DISCARDED_TOKENS, totals.num_discarded_tokens),
+        (VERIFY_ROUNDS, totals.speculation.rounds),
+        (DRAFTED_TOKENS, totals.speculation.drafted),
+        (ACCEPTED_TOKENS, totals.speculation.accepted),
+    ):
+        yield family.one(value)
+
+
+def _speculation(totals: Totals) -> Iterable[Metric]:
+    counts, drafting = dict(totals.speculation.sources), totals.drafting
+    seconds = {name: ns / 1e9 for name, ns in dict(drafting.source_ns).items()}
+    for family, by_source in (
+        (SOURCE_PROPOSED, drafting.proposed.by_source()),
+        (SOURCE_DRAFTED, {name: count.drafted for name, count in counts.items()}),
+        (SOURCE_ACCEPTED, {name: count.accepted for name, count in counts.items()}),
+        (SOURCE_UNIQUE, totals.accepted.sources.by_only_source()),
+        (SOURCE_SECONDS, seconds),
+        (SOURCE_MUTES, dict(drafting.mutes)),
+    ):
+        yield family.many(((name,), value) for name, value in sorted(by_source.items()))
+    fallbacks = dict(drafting.fallbacks)
+    yield FALLBACKS.many(((r.value,), fallbacks.get(r, 0)) for r in Fallback)
+
+
+def _gauges(workers: Iterable[Worker]) -> Iterable[Metric]:
+    drafting = [(w.name, w.drafting) for w in workers if w.drafting is not None]
+    yield RUNNING.many(((w.name,), len(w.live.running)) for w in workers)
+    yield WAITING.many(((w.name,), len(w.live.waiting)) for w in workers)
+    yield KV_BLOCKS_FREE.many(((w.name,), w.num_free_blocks) for w in workers)
+    yield KV_BLOCKS.many(((w.name,), w.num_blocks) for w in workers)
+    yield SERVING.many(((w.name,), w.is_serving) for w in workers)
+    yield PRICE.many(((name,), d.policy.price) for name, d in drafting)
+    yield CALIBRATION_ERROR.many(((name,), d.calibration.error.value) for name, d in drafting)
+    linked = [(w.name, w.candidates) for w in workers if w.candidates is not None]
+    yield BREAKER_STATE.many((("candidates", name), c.breaker_state) for name, c in linked)
+    yield CANDIDATES_FAILURES.many(((name,), c.num_failures) for name, c in linked)
+
+
+def _counters(workers: Iterable[Worker]) -> Iterable[Metric]:
+    yield WORKER_STEPS.many(((w.name,), w.steps.num_steps) for w in workers)
+    yield REPLAYS.many(((w.name,), w.verifier.num_replays) for w in workers)
+    yield FAILED_STEPS.many(((w.name,), w.steps.num_failures) for w in workers)
+    yield LOSSES.many(((w.name,), w.steps.num_losses) for w in workers)
+    yield RESULTS.many(
+        ((w.name, status.name.lower()), count)
+        for w in workers
+        for status, count in w.steps.results.items()
+    )
+
+
+def _distributions(workers: Iterable[Worker]) -> Iterable[Metric]:
+    yield STEP_SECONDS.distributions(
+        ((w.name, part), times)
+        for w in workers
+        for part, times in (
+            ("propose", w.steps.propose_s),
+            ("verify", w.steps.verify_s),
+            ("forward", w.steps.forward_s),
+            ("overhead", w.steps.overhead_s),
         )
-        for reason, count in status.totals.finished.items():
-            finished.add_metric([reason.value], count)
-        yield finished
-
-
-def serve_metrics(scheduler: Scheduler, port: int) -> None:
-    """Answer GET /metrics on the port from a thread of its own."""
-    registry = CollectorRegistry()
-    registry.register(StatusCollector(scheduler))
-    start_http_server(port, registry=registry)
-
-
-def _gauges(status: SchedulerStatus) -> Iterable[Metric]:
-    for name, text, value in (
-        ("requests_running", "Requests on a verifier.", status.num_running),
-        ("requests_waiting", "Requests not on a verifier.", status.num_waiting),
-        ("kv_blocks_free", "KV blocks that can be allocated.", status.num_free_blocks),
-        ("kv_blocks", "KV blocks of the pool.", status.num_blocks),
-    ):
-        yield GaugeMetricFamily(PREFIX + name, text, value=value)
-
-
-def _counters(status: SchedulerStatus) -> Iterable[Metric]:
-    totals = status.totals
-    for name, text, value in (
-        ("steps", "Finished steps.", totals.num_steps),
-        ("preemptions", "Requests that gave up their KV blocks.", totals.num_preemptions),
-        ("generation_tokens", "Committed tokens.", totals.generation_tokens),
-        ("prompt_tokens", "Prompt tokens of finished prefills.", totals.prompt_tokens),
-        ("cached_tokens", "Prompt tokens found in the prefix cache.", totals.cached_tokens),
-        ("verify_rounds", "Verify passes that committed.", totals.speculation.rounds),
-        ("drafted_tokens", "Verified nodes.", totals.speculation.drafted),
-        ("accepted_tokens", "Accepted nodes.", totals.speculation.accepted),
-    ):
-        yield CounterMetricFamily(PREFIX + name, text, value=value)
-
-
-def _per_source(status: SchedulerStatus, kind: str, text: str) -> Metric:
-    family = CounterMetricFamily(f"{PREFIX}source_{kind}_tokens", text, labels=["source"])
-    for name, counts in status.totals.speculation.sources.items():
-        family.add_metric([name], getattr(counts, kind))
-    return family
+    )
+    of_steps: tuple[tuple[Family, Callable[[StepBooks], Distribution]], ...] = (
+        (STEP_REQUESTS, lambda steps: steps.num_requests),
+        (STEP_ROWS, lambda steps: steps.num_rows),
+        (TREE_NODES, lambda steps: steps.tree_nodes),
+    )
+    for family, distribution in of_steps:
+        yield family.distributions(((w.name,), distribution(w.steps)) for w in workers)

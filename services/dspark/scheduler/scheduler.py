@@ -45,6 +45,8 @@ class SchedulerStatus:
     num_waiting: int
     num_free_blocks: int
     num_blocks: int
+    # of the first verifier that is known, 0 before there is one
+    block_size: int
     totals: Totals
 
 
@@ -124,6 +126,9 @@ class Scheduler:
             num_waiting=sum(len(worker.live.waiting) for worker in workers),
             num_free_blocks=sum(worker.num_free_blocks for worker in workers),
             num_blocks=sum(worker.num_blocks for worker in workers),
+            block_size=next(
+                (w.verifier.info.block_size for w in workers if w.verifier.is_known), 0
+            ),
             totals=self.totals,
         )
 

@@ -76,4 +76,6 @@ class SchedulerServicer(pb_grpc.SchedulerServiceServicer):
             prompt_tokens=totals.prompt_tokens,
             speculation=stats_to_proto(totals.speculation),
             cached_tokens=totals.cached_tokens,
+            block_size=status.block_size,
+            accepted_by_position=totals.accepted.by_position(),
         )

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from dspark.metrics import buckets
+from dspark.metrics.distribution import Distribution
 from dspark.sampling import FinishReason, SourceCounts, SpeculationStats
 from dspark.scheduler.drafting_books import DraftingBooks, NodesBySource
 from dspark.token_tree import TokenTree
@@ -55,6 +57,9 @@ class Totals:
     num_discarded_tokens: int = 0
     finished: Counter[FinishReason] = field(default_factory=Counter)
     speculation: SpeculationStats = field(default_factory=SpeculationStats)
+    iteration_tokens: Distribution = field(
+        default_factory=lambda: Distribution(buckets.ITERATION_TOKENS)
+    )
     accepted: AcceptedNodes = field(default_factory=AcceptedNodes)
     drafting: DraftingBooks = field(default_factory=DraftingBooks)
 

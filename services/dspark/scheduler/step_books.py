@@ -13,7 +13,8 @@ from dspark.step import StepOutcome, StepPlan, WorkStatus
 class StepBooks:
     """``observe`` is called once a step; everything else reads."""
 
-    def __init__(self) -> None:
+    def __init__(self, iteration_tokens: Distribution | None = None) -> None:
+        """``iteration_tokens`` gets the tokens of each step; several verifiers may share it."""
         self.propose_s = Distribution(buckets.STEP_SECONDS)
         self.verify_s = Distribution(buckets.STEP_SECONDS)
         self.forward_s = Distribution(buckets.STEP_SECONDS)
@@ -22,7 +23,7 @@ class StepBooks:
         self.num_rows = Distribution(buckets.ROWS)
         self.tree_nodes = Distribution(buckets.TREE_NODES)
         # prompt rows that were computed and tokens that were committed, together
-        self.num_tokens = Distribution(buckets.ITERATION_TOKENS)
+        self.num_tokens = iteration_tokens or Distribution(buckets.ITERATION_TOKENS)
         self.num_steps = 0
         self.num_results = 0
         self.refusals: Counter[WorkStatus] = Counter()

@@ -67,7 +67,7 @@ class Worker:
         self.candidates = candidates
         self.live = LiveRequests(config.max_waiting, books.numbers, books.totals)
         self.progress = Progress(config.stall_s)
-        self.steps = StepBooks()
+        self.steps = StepBooks(books.totals.iteration_tokens)
         # None before its verifier has answered
         self.drafting: Drafting | None = None
         self._config = config
