@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dspark.config import setting
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
-from dspark.transport_security.settings import ALLOW_PEERS_HELP, TransportSettings
+from dspark.transport_security.settings import ALLOW_PEERS_HELP, BackendTransportSettings
 
 _POLICY = PolicySettings()
 _POSITIVE = (
@@ -29,7 +29,7 @@ _POSITIVE = (
 
 
 @dataclass(frozen=True)
-class SchedulerConfig(TransportSettings):
+class SchedulerConfig(BackendTransportSettings):
     """Where the scheduler listens, whom it calls, and how it batches and speculates."""
 
     listen: str = field(metadata={"help": "address to serve on: host:port or unix:/path"})
@@ -71,6 +71,7 @@ class SchedulerConfig(TransportSettings):
 
     def __post_init__(self) -> None:
         self.check_transport()
+        self.serving(self.allow_peers)
         if not self.verifier:
             raise ValueError("verifier must name at least one address")
         for name in _POSITIVE:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dspark.transport_security.settings import ALLOW_PEERS_HELP, TransportSettings
+from dspark.transport_security.settings import ALLOW_PEERS_HELP, BackendTransportSettings
 
 EXACTNESS = ("strict", "fast")
 WEIGHT_DTYPES = ("auto", "bf16", "fp16", "fp32", "int8")
 
 
 @dataclass(frozen=True, slots=True)
-class VerifierConfig(TransportSettings):
+class VerifierConfig(BackendTransportSettings):
     """Flags and variables of ``python -m dspark.verifier``; see the help text of each field."""
 
     model: str = field(metadata={"help": "model directory, GGUF file or hub id"})
@@ -74,6 +74,7 @@ class VerifierConfig(TransportSettings):
 
     def __post_init__(self) -> None:
         self.check_transport()
+        self.serving(self.allow_peers)
         if self.block_size < 1:
             raise ValueError("--block-size must be at least 1")
         if self.kv_tokens < self.block_size:

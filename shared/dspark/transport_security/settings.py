@@ -39,9 +39,6 @@ class TransportSettings:
     tls_cert: str = setting("", "PEM file of this service's certificate, for mTLS")
     tls_key: str = setting("", "PEM file of the certificate's key")
     tls_ca: str = setting("", "PEM file of the authorities that sign the certificates of peers")
-    max_message_bytes: int = setting(
-        DEFAULT_MAX_MESSAGE_BYTES, "largest message between services, in bytes"
-    )
     health_port: int = setting(
         0, "port of gRPC health alone, without TLS, for probes; 0 means none"
     )
@@ -49,8 +46,6 @@ class TransportSettings:
     def check_transport(self) -> None:
         """Raises ValueError."""
         check_all_or_none(tls_cert=self.tls_cert, tls_key=self.tls_key, tls_ca=self.tls_ca)
-        if self.max_message_bytes < 1:
-            raise ValueError("--max-message-bytes must be at least 1")
         if not 0 <= self.health_port < 65536:
             raise ValueError("--health-port must be from 0 to 65535")
 
@@ -59,8 +54,24 @@ class TransportSettings:
         """The files of mTLS; None means connections without TLS."""
         return TlsFiles(self.tls_cert, self.tls_key, self.tls_ca) if self.tls_cert else None
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendTransportSettings(TransportSettings):
+    """Of a service that only other services call."""
+
+    max_message_bytes: int = setting(
+        DEFAULT_MAX_MESSAGE_BYTES, "largest message of a call, in bytes"
+    )
+
+    def check_transport(self) -> None:
+        TransportSettings.check_transport(self)
+        if self.max_message_bytes < 1:
+            raise ValueError("--max-message-bytes must be at least 1")
+
     def serving(self, allow_peers: tuple[str, ...]) -> ServerTransport:
-        """The transport of a server that only other services call."""
+        """How its server is reached; raises ValueError if nobody may call it."""
+        if not allow_peers:
+            raise ValueError("--allow-peers names nobody")
         return ServerTransport(
             self.tls, frozenset(allow_peers), self.max_message_bytes, self.health_port
         )
