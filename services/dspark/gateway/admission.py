@@ -6,6 +6,7 @@ import secrets
 from dataclasses import dataclass
 
 from dspark.errors import ContextLength, InvalidArgument, ModelNotFound
+from dspark.gateway.caller import current_caller
 from dspark.gateway.chat_template import ChatTemplate
 from dspark.gateway.client_request import (
     ChatPrompt,
@@ -70,7 +71,7 @@ class Admission:
             sampling=sampling,
             stop_strings=client.stop_strings,
             speculation=client.speculation,
-            cache_salt=client.cache_salt,
+            cache_salt=current_caller().cache_salt(client.cache_salt),
             priority=client.priority,
             use_prefix_cache=client.use_prefix_cache is not False,
         )

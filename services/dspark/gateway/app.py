@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from dspark.errors import DSparkError, InternalError
+from dspark.gateway.api_key_middleware import ApiKeyMiddleware
 from dspark.gateway.completion_routes import CompletionRoutes
 from dspark.gateway.disconnect import ClientGone
 from dspark.gateway.gateway import Gateway
@@ -42,6 +43,7 @@ def make_app(gateway: Gateway, grpc_port: int | None) -> FastAPI:
             *_tracing(gateway),
             Middleware(RequestIdMiddleware),
             Middleware(ResponseCounter, counter=gateway.metrics.http_responses),
+            *_api_keys(gateway),
         ],
         exception_handlers={
             DSparkError: _on_error,
@@ -61,6 +63,13 @@ def make_app(gateway: Gateway, grpc_port: int | None) -> FastAPI:
     _get(app, "/version", status.version)
     _get(app, "/metrics", status.metrics)
     return app
+
+
+def _api_keys(gateway: Gateway) -> list[Middleware]:
+    if not gateway.api_keys.are_needed:
+        return []
+    are_open = not gateway.config.metrics_need_key
+    return [Middleware(ApiKeyMiddleware, keys=gateway.api_keys, metrics_are_open=are_open)]
 
 
 def _tracing(gateway: Gateway) -> list[Middleware]:

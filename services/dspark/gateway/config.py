@@ -6,10 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dspark.config import setting
+from dspark.transport_security.settings import (
+    ServerTransport,
+    TransportSettings,
+    check_all_or_none,
+)
+from dspark.transport_security.tls_files import TlsFiles
 
 
 @dataclass(frozen=True)
-class GatewayConfig:
+class GatewayConfig(TransportSettings):
     """Addresses are ``host:port`` or ``unix:/path``; port 0 picks a free one."""
 
     model_dir: str = field(metadata={"help": "folder with tokenizer.json and the chat template"})
@@ -20,7 +26,11 @@ class GatewayConfig:
     )
     http: str = setting("127.0.0.1:8000", "address of the HTTP API")
     grpc: str = setting("127.0.0.1:50051", "address of the gRPC API")
-    max_body_bytes: int = setting(8 * 1024 * 1024, "largest HTTP request body")
+    http_tls_cert: str = setting("", "PEM file of the certificate for clients, HTTP and gRPC")
+    http_tls_key: str = setting("", "PEM file of that certificate's key")
+    api_keys_file: str = setting("", "file of API keys; without one anybody may call")
+    metrics_need_key: bool = setting(False, "whether /metrics needs an API key too")
+    max_body_bytes: int = setting(8 * 1024 * 1024, "largest HTTP request body or gRPC message")
     max_stop_strings: int = setting(64, "most stop strings of a request")
     max_stop_string_chars: int = setting(1024, "longest stop string")
     request_timeout_s: float = setting(3600.0, "longest life of a request; 0 means no limit")
@@ -28,6 +38,10 @@ class GatewayConfig:
     drain_s: float = setting(30.0, "time that running requests get to end after SIGTERM")
 
     def __post_init__(self) -> None:
+        self.check_transport()
+        check_all_or_none(http_tls_cert=self.http_tls_cert, http_tls_key=self.http_tls_key)
+        if self.metrics_need_key and not self.api_keys_file:
+            raise ValueError("--metrics-need-key needs --api-keys-file")
         if not self.scheduler:
             raise ValueError("scheduler must name at least one address")
         for name in ("max_body_bytes", "max_stop_strings", "max_stop_string_chars"):
@@ -36,6 +50,21 @@ class GatewayConfig:
         for name in ("request_timeout_s", "drain_pause_s", "drain_s"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be 0 or more seconds")
+
+    @property
+    def http_tls(self) -> TlsFiles | None:
+        """The files of TLS towards clients; None means without."""
+        return TlsFiles(self.http_tls_cert, self.http_tls_key) if self.http_tls_cert else None
+
+    @property
+    def public_transport(self) -> ServerTransport:
+        """How clients reach the gRPC server."""
+        return ServerTransport(
+            tls=self.http_tls,
+            max_message_bytes=self.max_body_bytes,
+            health_port=self.health_port,
+            is_public=True,
+        )
 
     @property
     def model_name(self) -> str:

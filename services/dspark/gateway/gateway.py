@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dspark.gateway.admission import Admission
+from dspark.gateway.api_keys import ApiKeys
 from dspark.gateway.chat_template import load_chat_template
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.generation import GenerationService
@@ -27,6 +28,7 @@ class Gateway:
     generation: GenerationService
     metrics: GatewayMetrics
     lifecycle: Lifecycle
+    api_keys: ApiKeys
 
     @property
     def is_ready(self) -> bool:
@@ -34,7 +36,10 @@ class Gateway:
 
 
 def make_gateway(config: GatewayConfig, source: TokenSource) -> Gateway:
-    """Reads the model's folder; raises ValueError that names what is wrong with it."""
+    """Reads the model's folder; raises ValueError that names what is wrong with it.
+
+    Raises SettingError for a file of API keys that cannot be used.
+    """
     model_dir = Path(config.model_dir)
     tokenizer = TextTokenizer(model_dir)
     template = load_chat_template(model_dir, special_tokens(model_dir, tokenizer))
@@ -50,4 +55,5 @@ def make_gateway(config: GatewayConfig, source: TokenSource) -> Gateway:
         generation=GenerationService(source, tokenizer, metrics, lifecycle, timeout_s),
         metrics=metrics,
         lifecycle=lifecycle,
+        api_keys=ApiKeys(config.api_keys_file),
     )

@@ -45,5 +45,7 @@ def response_of(error: DSparkError) -> JSONResponse:
     retry_after_s = error.retry_after_s
     if retry_after_s is None and error.http_status == 503:
         retry_after_s = _UNAVAILABLE_S
-    headers = None if retry_after_s is None else {"Retry-After": str(retry_after_s)}
+    headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
+    if error.http_status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse(body_of(error), error.http_status, headers)

@@ -19,6 +19,7 @@ from dspark.gateway.token_source import (
 )
 from dspark.generation import StreamEvent, TokensComplete
 from dspark.telemetry import current
+from dspark.transport_security.tls_files import TlsFiles
 from dspark.v1 import scheduler_service_pb2 as pb
 from dspark.v1 import scheduler_service_pb2_grpc as pb_grpc
 from dspark.wire.generation import event_from_proto, request_to_proto
@@ -30,8 +31,8 @@ CONTROL_TIMEOUT_S = 2.0
 class SchedulerClient:
     """A TokenSource behind a gRPC channel to the scheduler at ``target``."""
 
-    def __init__(self, target: str) -> None:
-        self._channel = rpc.channel(target)
+    def __init__(self, target: str, tls: TlsFiles | None = None) -> None:
+        self._channel = rpc.channel(target, tls, SCHEDULER)
         self._stub = pb_grpc.SchedulerServiceStub(self._channel)
         self._calls: set[aio.UnaryStreamCall[Any, Any]] = set()
 

@@ -14,9 +14,12 @@ import uvicorn
 
 from dspark import rpc
 from dspark.config import SettingError
+from dspark.gateway.api_key_interceptor import ApiKeyInterceptor
 from dspark.gateway.app import make_app
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.gateway import Gateway, make_gateway
+from dspark.gateway.http_protocol import HttpProtocol
+from dspark.gateway.http_tls import http_tls_context
 from dspark.gateway.inference_servicer import SERVICE_NAME, InferenceServicer
 from dspark.gateway.scheduler_client import SchedulerClient
 from dspark.gateway.scheduler_pool import SchedulerPool
@@ -47,16 +50,26 @@ class GatewayServer:
 
     def __init__(self, config: GatewayConfig) -> None:
         self._config = config
-        self._schedulers = SchedulerPool(lambda: watch_addresses(config.scheduler), SchedulerClient)
+        self._schedulers = SchedulerPool(
+            lambda: watch_addresses(config.scheduler),
+            lambda address: SchedulerClient(address, config.tls),
+        )
         self.gateway: Gateway = make_gateway(config, self._schedulers)
         self._stop = asyncio.Event()
         self.http_port: int | None = None
         self.grpc_port: int | None = None
 
     async def start(self) -> None:
-        """Raises AddressError when an address is taken."""
+        """Raises AddressError when an address is taken, SettingError for unusable files."""
+        if (tls := self._config.tls) is not None:
+            tls.watched()
         self._socket = listen(self._config.http)
-        self._grpc = rpc.Server([SERVICE_NAME])
+        keys = self.gateway.api_keys
+        self._grpc = rpc.Server(
+            [SERVICE_NAME],
+            self._config.public_transport,
+            [ApiKeyInterceptor(keys)] if keys.are_needed else [],
+        )
         pb_grpc.add_InferenceServiceServicer_to_server(
             InferenceServicer(self.gateway), self._grpc.grpc
         )
@@ -95,7 +108,7 @@ class GatewayServer:
     async def _start_http(self) -> None:
         config = uvicorn.Config(
             make_app(self.gateway, self.grpc_port),
-            http="httptools",
+            http=HttpProtocol,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -103,6 +116,9 @@ class GatewayServer:
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=int(_CLOSE_GRACE_S),
         )
+        config.load()
+        if (tls := self._config.http_tls) is not None and self._socket.family != socket.AF_UNIX:
+            config.ssl = http_tls_context(tls)
         self._http = _HttpServer(config)
         self._http_task = asyncio.create_task(self._http.serve(sockets=[self._socket]))
         while not self._http.started:
