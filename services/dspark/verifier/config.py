@@ -38,7 +38,13 @@ class VerifierConfig(BackendTransportSettings):
         },
     )
     kernels: str = field(default="auto", metadata={"help": "which matmul kernels to use"})
-    attention: str = field(default="auto", metadata={"help": "which attention backend to use"})
+    attention: str = field(
+        default="auto",
+        metadata={"help": "attention backend: auto, native, torch, flash_attn or flex"},
+    )
+    cuda_graphs: bool = field(
+        default=True, metadata={"help": "replay small passes from recordings on CUDA devices"}
+    )
     weight_dtype: str = field(
         default="auto",
         metadata={
@@ -58,6 +64,7 @@ class VerifierConfig(BackendTransportSettings):
         default=-1,
         metadata={"help": "unused blocks kept for reuse; 0 means none, -1 a quarter of the pool"},
     )
+    metrics_port: int = field(default=0, metadata={"help": "port of /metrics; 0 means none"})
     lease_s: float = field(
         default=60.0, metadata={"help": "seconds after which an untouched sequence is reclaimed"}
     )

@@ -39,6 +39,10 @@ class SequenceTable:
         self._live: dict[str, Sequence] = {}
         # request id to (released epoch, time at which it is forgotten)
         self._tombstones: dict[str, tuple[int, float]] = {}
+        self.num_reclaimed = 0
+        # tokens of admitted sequences that were looked up in the prefix cache, and found there
+        self.num_queried_tokens = 0
+        self.num_hit_tokens = 0
 
     def __len__(self) -> int:
         return len(self._live)
@@ -77,6 +81,8 @@ class SequenceTable:
         sequence.table.append(blocks)
         sequence.num_hashed_blocks = len(blocks)
         sequence.num_cached_tokens = sequence.num_computed = len(blocks) * self._block_size
+        self.num_queried_tokens += sequence.num_tokens
+        self.num_hit_tokens += sequence.num_cached_tokens
 
     def _is_buried(self, admission: SequenceAdmission) -> bool:
         epoch, _ = self._tombstones.get(admission.request_id, (-1, 0.0))
@@ -110,6 +116,7 @@ class SequenceTable:
         expired = [s for s in self._live.values() if now - s.last_touched > self._lease_s]
         for sequence in expired:
             self.drop(sequence)
+        self.num_reclaimed += len(expired)
         for request_id in [r for r, (_, end) in self._tombstones.items() if end <= now]:
             del self._tombstones[request_id]
         return [sequence.request_id for sequence in expired]

@@ -7,7 +7,10 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
+from prometheus_client import CollectorRegistry
+
 from dspark import rpc
+from dspark.metrics.endpoint import MetricsEndpoint
 from dspark.step import VerifierInfo
 from dspark.v1 import verifier_service_pb2 as pb
 from dspark.v1 import verifier_service_pb2_grpc as pb_grpc
@@ -16,6 +19,7 @@ from dspark.verifier.engine import Engine
 from dspark.verifier.engine_settings import EngineSettings
 from dspark.verifier.engine_thread import EngineThread
 from dspark.verifier.interfaces import LoadedModel, Progress
+from dspark.verifier.metrics import metrics_registry
 from dspark.verifier.servicer import VerifierServicer
 from dspark.verifier.watchdog import Watchdog
 
@@ -31,6 +35,7 @@ class RunningVerifier:
     engine: Engine
     info: VerifierInfo
     port: int
+    metrics: CollectorRegistry
 
 
 @contextlib.asynccontextmanager
@@ -46,16 +51,18 @@ async def serving(
     servicer = VerifierServicer(thread)
     server = rpc.Server([SERVICE_NAME], config.serving(config.allow_peers))
     pb_grpc.add_VerifierServiceServicer_to_server(servicer, server.grpc)
-    port = await server.start(config.listen)
-    try:
-        engine, info = await _load(config, load, thread, _recording(servicer, progress))
-        servicer.set_engine(engine, info)
-        async with _background(config, engine, thread, servicer, server):
-            yield RunningVerifier(engine, info, port)
-        await _drain(servicer, server, config.drain_s)
-    finally:
-        await server.stop(grace=0.5)
-        thread.close()
+    registry = metrics_registry(servicer)
+    with contextlib.closing(MetricsEndpoint(registry, config.metrics_port)):
+        port = await server.start(config.listen)
+        try:
+            engine, info = await _load(config, load, thread, _recording(servicer, progress))
+            servicer.set_engine(engine, info)
+            async with _background(config, engine, thread, servicer, server):
+                yield RunningVerifier(engine, info, port, registry)
+            await _drain(servicer, server, config.drain_s)
+        finally:
+            await server.stop(grace=0.5)
+            thread.close()
 
 
 async def _load(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,7 +15,9 @@ from dspark.v1 import verifier_service_pb2 as pb
 from dspark.v1 import verifier_service_pb2_grpc as pb_grpc
 from dspark.verifier.engine import Engine
 from dspark.verifier.engine_thread import EngineThread
+from dspark.verifier.step_books import StepBooks
 from dspark.verifier.step_log import StepLog
+from dspark.verifier.step_trace import trace_step
 from dspark.wire.step import outcome_to_proto, plan_from_proto, verifier_info_to_proto
 
 
@@ -22,6 +25,7 @@ class VerifierServicer(pb_grpc.VerifierServiceServicer):
     """Answers NotReady until ``set_engine``, and Draining after ``drain``."""
 
     def __init__(self, thread: EngineThread) -> None:
+        self.books = StepBooks()
         self._thread = thread
         self._engine: Engine | None = None
         self._info: pb.GetVerifierInfoResponse | None = None
@@ -35,6 +39,19 @@ class VerifierServicer(pb_grpc.VerifierServiceServicer):
     def set_engine(self, engine: Engine, info: VerifierInfo) -> None:
         self._engine = engine
         self._info = verifier_info_to_proto(info)
+
+    @property
+    def engine(self) -> Engine | None:
+        return self._engine
+
+    @property
+    def running_s(self) -> float:
+        """How long the present step has been running; 0 when none is."""
+        return self._thread.running_s
+
+    @property
+    def num_repeats(self) -> int:
+        return self._steps.num_repeats
 
     async def drain(self) -> None:
         """Take no new step and wait for the running one."""
@@ -76,7 +93,15 @@ class VerifierServicer(pb_grpc.VerifierServiceServicer):
     async def _run(
         self, engine: Engine, request: pb.StepRequest, arrived_ns: int
     ) -> pb.StepResponse:
-        return await self._thread.run(self._step, engine, request, arrived_ns)
+        if not request.traceparents:
+            return await self._thread.run(self._step, engine, request, arrived_ns)
+        began_ns = time.time_ns()
+        response = await self._thread.run(self._step, engine, request, arrived_ns)
+        # Runs once the reply is on its way.
+        asyncio.get_running_loop().call_soon(
+            trace_step, request.traceparents, began_ns, time.time_ns(), response
+        )
+        return response
 
     def _step(self, engine: Engine, request: pb.StepRequest, arrived_ns: int) -> pb.StepResponse:
         started_ns = time.perf_counter_ns()
@@ -87,9 +112,12 @@ class VerifierServicer(pb_grpc.VerifierServiceServicer):
             raise
         except Exception:
             self.num_failures += 1
+            self.books.num_failures += 1
             raise
         self.num_failures = 0
+        queue_ns = started_ns - arrived_ns
+        self.books.observe(outcome, queue_ns, time.perf_counter_ns() - started_ns)
         response = outcome_to_proto(outcome)
-        response.queue_ns = started_ns - arrived_ns
+        response.queue_ns = queue_ns
         response.total_ns = time.perf_counter_ns() - arrived_ns
         return response

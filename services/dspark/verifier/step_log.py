@@ -24,6 +24,8 @@ class StepLog(Generic[Reply]):
     """
 
     def __init__(self) -> None:
+        # calls for a step that was asked for before
+        self.num_repeats = 0
         self._last: OrderedDict[str, tuple[int, asyncio.Task[Reply]]] = OrderedDict()
 
     async def once(
@@ -35,6 +37,8 @@ class StepLog(Generic[Reply]):
         if last is None or step_id > last[0] or _has_failed(last[1]):
             last = (step_id, asyncio.ensure_future(_await(run)))
             self._last[scheduler_id] = last
+        else:
+            self.num_repeats += 1
         self._last.move_to_end(scheduler_id)
         while len(self._last) > _MAX_SCHEDULERS:
             self._last.popitem(last=False)

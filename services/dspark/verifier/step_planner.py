@@ -35,6 +35,8 @@ class StepPlanner:
         self._block_size = block_size
         self._max_tree_nodes = max_tree_nodes
         self.num_dropped_trees = 0
+        # nodes of all trees that were given rows
+        self.num_nodes = 0
 
     def schedule(self, work: tuple[SequenceWork, ...]) -> list[ScheduledWork | WorkResult]:
         """One entry for each work entry: the rows to compute, or the result that says why none."""
@@ -67,6 +69,7 @@ class StepPlanner:
         max_nodes = min(self._max_tree_nodes, room - sequence.num_tokens)
         entry.set_tree(tree, max_nodes=max_nodes)
         self._give_blocks(sequence, sequence.num_tokens + len(entry.tree))
+        self.num_nodes += len(entry.tree)
 
     def _give_blocks(self, sequence: Sequence, num_tokens: int) -> None:
         missing = sequence.table.num_missing(num_tokens)

@@ -28,6 +28,7 @@ class BlockPool:
         self.max_cached = max_cached
         # Called with a block whose retained content is given up.
         self.on_evict: Callable[[int], None] = lambda block: None
+        self.num_evictions = 0
         self._free = list(range(num_blocks - 1, -1, -1))
         self._ref_counts = [0] * num_blocks
         self._retained: set[int] = set()
@@ -101,6 +102,7 @@ class BlockPool:
         block, _ = self._cached.popitem(last=False)
         self._retained.discard(block)
         self._free.append(block)
+        self.num_evictions += 1
         self.on_evict(block)
 
     def check(self) -> None:

@@ -1,0 +1,103 @@
+"""Metrics of the verifier: its steps, its sequences and its KV pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+
+from dspark.metrics import process
+from dspark.metrics.families import Catalogue, Family
+from dspark.verifier.engine import Engine
+from dspark.verifier.servicer import VerifierServicer
+from dspark.verifier.step_books import StepBooks
+
+SERVICE = "verifier"
+FAMILIES = Catalogue([process.FAMILIES])
+_PREFIX = "dspark_verifier_"
+
+
+def _counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Family:
+    return FAMILIES.counter(_PREFIX + name, text, labels)
+
+
+def _gauge(name: str, text: str, labels: tuple[str, ...] = ()) -> Family:
+    return FAMILIES.gauge(_PREFIX + name, text, labels)
+
+
+def _histogram(name: str, text: str) -> Family:
+    return FAMILIES.histogram(_PREFIX + name, text)
+
+
+READY = _gauge("ready", "1 once the model is loaded.")
+RUNNING_SECONDS = _gauge("step_running_seconds", "How long the present step has been running.")
+QUEUE_SECONDS = _histogram("queue_seconds", "Time that a step waited for the engine.")
+STEP_SECONDS = _histogram("step_seconds", "Time of a step on the engine.")
+FORWARD_SECONDS = _histogram("forward_seconds", "Time of a forward pass.")
+STEP_ROWS = _histogram("step_rows", "Rows of a forward pass.")
+STEP_REQUESTS = _histogram("step_requests", "Sequences of a step.")
+RESULTS = _counter("results", "Results of work by what became of it.", ("status",))
+COMMITTED_TOKENS = _counter("committed_tokens", "Tokens that were committed.")
+VERIFIED_NODES = _counter("verified_nodes", "Nodes of trees that were computed.")
+ACCEPTED_NODES = _counter("accepted_nodes", "Nodes that were accepted.")
+DROPPED_TREES = _counter("dropped_trees", "Trees that were malformed, so that they were ignored.")
+FAILED_STEPS = _counter("step_failures", "Steps that failed by a bug or a broken device.")
+REPEATED_STEPS = _counter("repeated_steps", "Steps that were asked for again; each is done once.")
+# Only known once the model is loaded.
+SEQUENCES = _gauge("sequences", "Sequences held.")
+RECLAIMS = _counter("lease_reclaims", "Sequences that were dropped because no step named them.")
+KV_BLOCKS = _gauge(
+    "kv_blocks",
+    "KV blocks by state: in_use, cached (content kept for reuse, allocatable) or free.",
+    ("state",),
+)
+PREFIX_QUERIES = _counter("prefix_cache_queries", "Tokens looked up in the prefix cache.")
+PREFIX_HITS = _counter("prefix_cache_hits", "Tokens found in the prefix cache.")
+PREFIX_BLOCKS = _gauge("prefix_cache_blocks", "KV blocks whose content the prefix cache knows.")
+EVICTIONS = _counter("prefix_cache_evictions", "Cached KV blocks that were given up.")
+
+
+def metrics_registry(servicer: VerifierServicer) -> CollectorRegistry:
+    """All metrics of the service, whether or not its model is loaded."""
+    return process.service_registry(SERVICE, lambda: collect(servicer))
+
+
+def collect(servicer: VerifierServicer) -> Iterable[Metric]:
+    engine = servicer.engine
+    yield READY.one(engine is not None)
+    yield RUNNING_SECONDS.one(servicer.running_s)
+    yield REPEATED_STEPS.one(servicer.num_repeats)
+    yield from _steps(servicer.books)
+    if engine is not None:
+        yield from _engine(engine)
+
+
+def _steps(books: StepBooks) -> Iterable[Metric]:
+    for family, distribution in (
+        (QUEUE_SECONDS, books.queue_s),
+        (STEP_SECONDS, books.step_s),
+        (FORWARD_SECONDS, books.forward_s),
+        (STEP_ROWS, books.num_rows),
+        (STEP_REQUESTS, books.num_requests),
+    ):
+        yield family.distributions([((), distribution)])
+    yield RESULTS.many(((status.name.lower(),), count) for status, count in books.results.items())
+    yield COMMITTED_TOKENS.one(books.num_committed_tokens)
+    yield ACCEPTED_NODES.one(books.num_accepted_nodes)
+    yield FAILED_STEPS.one(books.num_failures)
+
+
+def _engine(engine: Engine) -> Iterable[Metric]:
+    pool, sequences, planner = engine.pool, engine.sequences, engine.planner
+    yield VERIFIED_NODES.one(planner.num_nodes)
+    yield DROPPED_TREES.one(planner.num_dropped_trees)
+    yield SEQUENCES.one(len(sequences))
+    yield RECLAIMS.one(sequences.num_reclaimed)
+    free, cached = pool.num_free, pool.num_cached
+    states = {"in_use": pool.num_blocks - free - cached, "cached": cached, "free": free}
+    yield KV_BLOCKS.many(((state,), count) for state, count in states.items())
+    yield PREFIX_QUERIES.one(sequences.num_queried_tokens)
+    yield PREFIX_HITS.one(sequences.num_hit_tokens)
+    yield PREFIX_BLOCKS.one(len(engine.prefix_cache))
+    yield EVICTIONS.one(pool.num_evictions)
