@@ -172,7 +172,7 @@ def _first_that_works(
         except ImportError as error:
             problem = str(error)
         else:
-            problem = problem_with(candidate, reference, kv_cache, dtype)
+            problem = problem_with(candidate, reference, kv_cache)
             if problem is None:
                 return name, candidate
         log.warning("attention %s does not work here: %s", name, problem)

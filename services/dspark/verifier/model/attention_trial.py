@@ -1,4 +1,4 @@
-"""Tries an attention backend on the loaded model and device before anything relies on it."""
+"""Tries a way of running the model on its device before anything relies on it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dspark.verifier.kv.kv_cache import KvCache
 from dspark.verifier.model.probe_rows import ProbeRow, plain_rows, probe_batch
-from dspark.verifier.model.stock_model import StockModel
+from dspark.verifier.model.target_model import TargetModel
 
 _LENGTH = 20
 # Of the largest logit: what two orders of rounding may differ by.
@@ -16,12 +16,10 @@ _TOLERANCES = {torch.float32: 1e-3}
 _TOLERANCE = 0.05
 
 
-def problem_with(
-    candidate: StockModel, reference: StockModel, kv_cache: KvCache, dtype: torch.dtype
-) -> str | None:
+def problem_with(candidate: TargetModel, reference: TargetModel, kv_cache: KvCache) -> str | None:
     """Why the candidate cannot be used: what it raised, or how far its logits are off.
 
-    Both are the same model with different backends. Writes to the first blocks of the pool.
+    Both are one model in two ways of running. Writes to the first blocks of the pool.
     """
     expected = _logits(reference, kv_cache)
     try:
@@ -31,12 +29,12 @@ def problem_with(
         return f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"
     largest = float(np.abs(expected).max())
     difference = float(np.abs(logits - expected).max()) / max(largest, 1e-6)
-    if difference <= _TOLERANCES.get(dtype, _TOLERANCE):
+    if difference <= _TOLERANCES.get(kv_cache.dtype, _TOLERANCE):
         return None
-    return f"its logits differ from those of plain torch by {difference:.1%}"
+    return f"its logits differ from the expected ones by {difference:.1%}"
 
 
-def _logits(model: StockModel, kv_cache: KvCache) -> NDArray[np.float32]:
+def _logits(model: TargetModel, kv_cache: KvCache) -> NDArray[np.float32]:
     """A prompt in one pass, then a token and a small tree after it in another."""
     size = kv_cache.block_size
     tokens = [(7919 * i + 13) % model.vocab_size for i in range(_LENGTH)]

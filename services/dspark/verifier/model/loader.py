@@ -15,6 +15,7 @@ from dspark.verifier.model.attention_survey import AttentionSurvey, survey_atten
 from dspark.verifier.model.checkpoint import Checkpoint, load_checkpoint
 from dspark.verifier.model.cost_table import measure_costs
 from dspark.verifier.model.digest import model_digest
+from dspark.verifier.model.graph_setup import recorder_for, with_recordings
 from dspark.verifier.model.kernels import choose_device, native_team
 from dspark.verifier.model.refusals import check_length, check_supported, refusing
 from dspark.verifier.model.self_test import RowInvarianceTest
@@ -60,6 +61,16 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
     )
     progress("testing row invariance")
     exactness = _exactness(config, assembled, runner)
+    recorder = recorder_for(device, config.cuda_graphs)
+    if recorder is not None:
+        progress("recording small passes")
+        runner.model = with_recordings(
+            assembled.model,
+            kv_cache,
+            recorder,
+            max_len=config.max_model_len or checkpoint.max_model_len,
+            is_strict=exactness == "strict",
+        )
     progress("measuring the cost of a pass")
     max_step_rows = config.max_step_rows or _MAX_STEP_ROWS[device.type]
     costs = measure_costs(runner.forward, kv_cache.num_slots, config.block_size, max_step_rows)
