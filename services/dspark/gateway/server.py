@@ -81,11 +81,11 @@ class GatewayServer:
         self.grpc_port = None if self._config.grpc.startswith(UNIX) else port
         if self._socket.family != socket.AF_UNIX:
             self.http_port = self._socket.getsockname()[1]
-        await self._start_http()
         self._background = [
             asyncio.create_task(self._schedulers.run()),
             asyncio.create_task(self.gateway.monitor.watch(self._on_scheduler_change)),
         ]
+        await self._start_http()
 
     async def wait_stopped(self) -> None:
         """Serve until ``stop``, then drain and close."""
