@@ -1,4 +1,4 @@
-"""Secrets are mounted where settings look for them, and certificates are those that peers accept."""
+"""Secrets are where settings look for them, and certificates are those that peers accept."""
 
 from __future__ import annotations
 
