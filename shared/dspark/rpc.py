@@ -42,6 +42,16 @@ _SERVER_OPTIONS = [
     # A second server on a taken port must fail, not share its calls.
     ("grpc.so_reuseport", 0),
 ]
+# Between services a peer that vanished without a word, or stands still, is given up after the sum.
+_PEER_OPTIONS = [
+    ("grpc.keepalive_time_ms", 5_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    # How long any ping waits for its answer: gRPC's own minute would rule over the line above.
+    ("grpc.http2.ping_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    # What a peer pings is tolerated; gRPC would end its connection after a few.
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 1_000),
+]
 # Strangers may not pile up streams, and one that vanished must not keep its requests running.
 _PUBLIC_OPTIONS = [
     ("grpc.max_concurrent_streams", 1024),
@@ -64,15 +74,16 @@ def channel(target: str, tls: TlsFiles | None = None, service: str = "") -> aio.
 
     With ``tls`` it follows the files (SettingError if they cannot be used now), and the server's
     certificate must be one for ``service`` whatever its address, or for the address's host where
-    ``service`` is empty.
+    ``service`` is empty. A ``service`` that stops answering pings is lost at once for all calls.
     """
+    options = [*_CLIENT_OPTIONS, *(_PEER_OPTIONS if service else [])]
     if tls is None or target.startswith(UNIX):
-        return aio.insecure_channel(target, options=_CLIENT_OPTIONS)
+        return aio.insecure_channel(target, options=options)
     name = [("grpc.ssl_target_name_override", service)] if service else []
 
     def connect(material: TlsMaterial) -> aio.Channel:
         credentials = channel_credentials(material)
-        return aio.secure_channel(target, credentials, options=[*_CLIENT_OPTIONS, *name])
+        return aio.secure_channel(target, credentials, options=[*options, *name])
 
     return ReloadingChannel(tls.watched(), connect)
 
@@ -146,8 +157,8 @@ class Server:
 
 def _server_options(transport: ServerTransport) -> list[tuple[str, int]]:
     most = transport.max_message_bytes * _READ_FACTOR
-    public = _PUBLIC_OPTIONS if transport.is_public else []
-    return [*_SERVER_OPTIONS, *public, ("grpc.max_receive_message_length", most)]
+    guard = _PUBLIC_OPTIONS if transport.is_public else _PEER_OPTIONS
+    return [*_SERVER_OPTIONS, *guard, ("grpc.max_receive_message_length", most)]
 
 
 def _peer_interceptors(transport: ServerTransport) -> list[PeerInterceptor]:
