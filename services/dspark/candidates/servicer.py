@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 from grpc import aio
 
+from dspark.candidates.proposal_trace import trace_proposals
 from dspark.candidates.proposer import Proposer
 from dspark.v1 import candidates_service_pb2 as pb
 from dspark.v1 import candidates_service_pb2_grpc as pb_grpc
@@ -44,11 +47,17 @@ class CandidatesServicer(pb_grpc.CandidatesServiceServicer):
     async def _propose(
         self, request: pb.ProposeRequest, max_wait_s: float | None
     ) -> pb.ProposeResponse:
+        arrived_ns = time.time_ns() if request.traceparents else 0
         outcome = await self._proposer.propose(
             wire.update_from_proto(request.update),
             wire.items_from_proto(request.items),
             max_wait_s,
         )
+        if request.traceparents:
+            # Runs once the reply is on its way.
+            asyncio.get_running_loop().call_soon(
+                trace_proposals, request.traceparents, arrived_ns, time.time_ns(), outcome
+            )
         return wire.outcome_to_proto(outcome)
 
     async def Observe(self, request: pb.ObserveRequest, context: _Context) -> pb.ObserveResponse:

@@ -33,12 +33,16 @@ class CandidatesClient:
         return CandidatesInfo(tuple(message.sources), message.top_k)
 
     async def propose(
-        self, update: CandidatesUpdate, items: Sequence[ProposeItem], timeout_s: float
+        self,
+        update: CandidatesUpdate,
+        items: Sequence[ProposeItem],
+        timeout_s: float,
+        traceparents: Sequence[str] = (),
     ) -> ProposeOutcome:
-        request = pb.StreamProposeRequest(
-            propose=pb.ProposeRequest(update=update_to_proto(update), items=items_to_proto(items)),
-            max_wait_ms=timeout_s * 1e3,
+        propose = pb.ProposeRequest(
+            update=update_to_proto(update), items=items_to_proto(items), traceparents=traceparents
         )
+        request = pb.StreamProposeRequest(propose=propose, max_wait_ms=timeout_s * 1e3)
         reply = await self._proposals.call(request, timeout_s)
         return outcome_from_proto(reply.propose)
 

@@ -13,6 +13,7 @@ from dspark.errors import DSparkError
 from dspark.proposal import CandidatesInfo, CandidatesUpdate, ProposeItem, ProposeOutcome
 from dspark.scheduler.candidate_graph import CandidateGraph, Delivery
 from dspark.scheduler.request import Request
+from dspark.scheduler.step_trace import traceparents_of
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,11 @@ class Candidates(Protocol):
 
     async def info(self) -> CandidatesInfo: ...
     async def propose(
-        self, update: CandidatesUpdate, items: Sequence[ProposeItem], timeout_s: float
+        self,
+        update: CandidatesUpdate,
+        items: Sequence[ProposeItem],
+        timeout_s: float,
+        traceparents: Sequence[str] = (),
     ) -> ProposeOutcome: ...
     async def observe(self, update: CandidatesUpdate, timeout_s: float) -> tuple[str, ...]: ...
 
@@ -81,7 +86,7 @@ class CandidatesLink:
         return False
 
     async def propose(
-        self, items: Sequence[ProposeItem], requests: Iterable[Request]
+        self, items: Sequence[ProposeItem], requests: Sequence[Request]
     ) -> ProposeOutcome | None:
         """Candidates for the items, or None when there are none in time."""
         give_up_at = time.monotonic() + self._deadline_s
@@ -92,7 +97,9 @@ class CandidatesLink:
         try:
             # gRPC refuses a deadline that is over, so a millisecond is always left.
             timeout_s = max(give_up_at - time.monotonic(), 0.001)
-            outcome = await self._client.propose(delivery.update, items, timeout_s)
+            outcome = await self._client.propose(
+                delivery.update, items, timeout_s, traceparents_of(requests)
+            )
         except Exception as error:
             self._failed(delivery, error)
             return None

@@ -85,6 +85,8 @@ class Drafting:
     # time that the last step waited for candidates, and all that drafting took of it
     waited_ms: float = 0.0
     took_ms: float = 0.0
+    # what candidates proposed in the last step
+    offered: Drafts = field(default_factory=dict)
     _states: dict[Request, _DraftState] = field(default_factory=dict)
     # what each request may ask for in the next step, if that is decided already
     _foreseen: dict[Request, Budget] | None = None
@@ -124,6 +126,7 @@ class Drafting:
         """A tree for each decoding request that gets one."""
         self.step += 1
         self.waited_ms = self.took_ms = 0.0
+        self.offered = {}
         link = self.link
         if self.policy.is_off or link is None or not link.is_usable:
             return self._fall_back(self._obstacle(), batch)
@@ -132,7 +135,7 @@ class Drafting:
         if not asked:
             return self._fall_back(Fallback.NOT_ASKED, batch)
         proposals = await self._propose(link, list(asked.values()))
-        trees = self._checked(link, proposals or (), asked)
+        trees = self.offered = self._checked(link, proposals or (), asked)
         scored = [
             ScoredTree(tree, self.calibration.survivals(tree), asked[request][1].explore)
             for request, tree in trees.items()

@@ -13,6 +13,7 @@ from enum import Enum
 
 from dspark.generation import RequestSpec
 from dspark.sampling import FinishReason, RequestTimes, SpeculationStats, Usage
+from dspark.scheduler.request_trace import RequestTrace
 from dspark.scheduler.step_timing import StepTiming
 from dspark.scheduler.token_stream import TokenStream
 from dspark.step import SequenceRef
@@ -49,6 +50,8 @@ class Request:
     arrived_at: float = field(default_factory=time.perf_counter)
     admitted_at: float | None = None
     decoding_since: float | None = None
+    # None where the request is not sampled
+    trace: RequestTrace | None = None
 
     def __post_init__(self) -> None:
         self.token_ids = [*self.spec.prompt_token_ids, *self.spec.committed_token_ids]
@@ -111,6 +114,8 @@ class Request:
         assert self.is_running, self.status
         self.status = RequestStatus.PREEMPTED
         self.num_computed_tokens = 0
+        if self.trace is not None:
+            self.trace.preempted()
 
     def commit(self, token_ids: tuple[int, ...]) -> None:
         assert self.is_running, self.status

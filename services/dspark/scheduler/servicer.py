@@ -7,7 +7,11 @@ from typing import Any
 
 from grpc import aio
 
+from dspark.scheduler.request import Request
+from dspark.scheduler.request_trace import traced
 from dspark.scheduler.scheduler import Scheduler
+from dspark.telemetry import current
+from dspark.telemetry.grpc_carrier import carrier_of
 from dspark.v1 import scheduler_service_pb2 as pb
 from dspark.v1 import scheduler_service_pb2_grpc as pb_grpc
 from dspark.wire.generation import event_to_proto, request_from_proto
@@ -45,14 +49,21 @@ class SchedulerServicer(pb_grpc.SchedulerServiceServicer):
     async def Generate(
         self, request: pb.SchedulerServiceGenerateRequest, context: _Context
     ) -> AsyncIterator[pb.SchedulerServiceGenerateResponse]:
+        current.request_id.set(request.request_id)
         live = self._scheduler.submit(request_from_proto(request))
         # Called however the call ends, also when this generator is not resumed any more.
-        context.add_done_callback(lambda _: self._scheduler.cancel(live))  # type: ignore[arg-type]
+        context.add_done_callback(lambda _: self._ended(live))  # type: ignore[arg-type]
         try:
-            async for event in live.stream:
-                yield event_to_proto(event)
+            with traced(carrier_of(context), live):
+                async for event in live.stream:
+                    yield event_to_proto(event)
         finally:
-            self._scheduler.cancel(live)
+            self._ended(live)
+
+    def _ended(self, live: Request) -> None:
+        self._scheduler.cancel(live)
+        if live.trace is not None:
+            live.trace.end(live)
 
     async def StopGeneration(
         self, request: pb.StopGenerationRequest, context: _Context

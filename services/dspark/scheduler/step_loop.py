@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 
 from dspark.errors import DSparkError, InternalError
+from dspark.scheduler import step_trace
 from dspark.scheduler.batcher import Batch, Batcher, ScheduledRows
 from dspark.scheduler.drafting import Drafting, Drafts
 from dspark.scheduler.live_requests import LiveRequests
@@ -18,6 +19,7 @@ from dspark.scheduler.results import Applied, ResultApplier
 from dspark.scheduler.stats import MovingAverage
 from dspark.scheduler.step_books import StepBooks
 from dspark.scheduler.step_timing import StepTiming, TimingRing
+from dspark.scheduler.step_trace import StepFacts, StepTrace, traceparents_of
 from dspark.scheduler.verifier_link import VerifierLink, VerifierLost
 from dspark.step import SequenceAdmission, SequenceWork, StepOutcome, StepPlan
 from dspark.token_tree import TokenTree
@@ -48,6 +50,8 @@ class _Clock:
     started: float
     drafted: float = 0.0
     verified: float = 0.0
+    # None where no request of the step is sampled
+    trace: StepTrace | None = None
 
 
 class StepLoop:
@@ -98,6 +102,7 @@ class StepLoop:
     async def step(self) -> None:
         clock = _Clock(time.perf_counter())
         batch = self._batcher.schedule(self._live, self.num_free_blocks)
+        clock.trace = step_trace.begin(batch)
         drafts = await self._drafting.draft(batch, self._overhead_ms.value)
         await self._compute(batch, drafts, clock)
 
@@ -108,7 +113,7 @@ class StepLoop:
         self._drafting.observe(self._live.running)
         # Runs once the call below is on its way.
         asyncio.get_running_loop().call_soon(self._drafting.foresee, batch, self._overhead_ms.value)
-        outcome = await self._verify(planned)
+        outcome = await self._verify(planned, clock)
         clock.verified = time.perf_counter()
         applied = self._applier.apply(planned.plan.work, planned.requests, outcome)
         self._finish_step(clock, planned.plan, outcome, applied)
@@ -137,13 +142,16 @@ class StepLoop:
             admissions=tuple(_admission(r.request) for r in rows if r.is_admission),
             work=tuple(_work(r, drafts.get(r.request)) for r in rows),
             top_k=self._drafting.top_k,
+            traceparents=traceparents_of(r.request for r in rows),
         )
         return PlannedStep(plan, tuple(r.request for r in rows))
 
-    async def _verify(self, planned: PlannedStep) -> StepOutcome:
+    async def _verify(self, planned: PlannedStep, clock: _Clock) -> StepOutcome:
         try:
             return await self._verifier.step(planned.plan)
-        except BaseException:
+        except BaseException as error:
+            if clock.trace is not None:
+                clock.trace.fail(error)
             # Releases of a step without an outcome are due still.
             self._live.releases.extend(planned.plan.releases)
             raise
@@ -169,9 +177,20 @@ class StepLoop:
         self._books.observe(timing, plan, outcome)
         for request in applied.decoded:
             request.timings.append(timing)
+        facts = None if clock.trace is None else self._facts(plan, outcome, timing, applied)
         self._applier.finish(applied)
         # Streams are written after the next step's call is on its way, which is queued before them.
         asyncio.get_running_loop().call_soon(applied.push_chunks)
+        if clock.trace is not None and facts is not None:
+            clock.trace.finish()
+            asyncio.get_running_loop().call_soon(clock.trace.record, facts)
+
+    def _facts(
+        self, plan: StepPlan, outcome: StepOutcome, timing: StepTiming, applied: Applied
+    ) -> StepFacts:
+        drafting = self._drafting
+        chunks = dict(applied.chunks)
+        return StepFacts(plan, outcome, timing, drafting.policy.price, chunks, drafting.offered)
 
     async def _refused(self, error: Exception) -> None:
         """Start all running requests anew from their committed tokens, if need be one by one."""
@@ -193,8 +212,9 @@ class StepLoop:
         self._live.admit(request)
         rows = min(request.num_pending_tokens, self._batcher.max_rows)
         batch = Batch((ScheduledRows(request, rows, is_admission=True),), max_nodes=0)
+        clock = _Clock(time.perf_counter(), trace=step_trace.begin(batch))
         try:
-            await self._compute(batch, {}, _Clock(time.perf_counter()))
+            await self._compute(batch, {}, clock)
         except VerifierLost:
             raise
         except Exception as error:

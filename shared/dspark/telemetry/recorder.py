@@ -45,7 +45,7 @@ class OpenSpan:
         self._scope = scope
         self._kind = kind
         self._sampled = sampled
-        self._has_ended = False
+        self.has_ended = False
 
     @property
     def carrier(self) -> tuple[tuple[str, str], ...]:
@@ -64,9 +64,9 @@ class OpenSpan:
         self.recorder.record(Span(self._scope, name, ids, self.ids.span_id, start_ns, end_ns, {}))
 
     def end(self) -> None:
-        if self._has_ended or not self.is_sampled:
+        if self.has_ended or not self.is_sampled:
             return
-        self._has_ended = True
+        self.has_ended = True
         self.recorder.record(
             Span(
                 scope=self._scope,

@@ -44,7 +44,11 @@ class Worker:
         return CandidatesInfo(("a", "b"), 4)
 
     async def propose(
-        self, update: CandidatesUpdate, items: Sequence[ProposeItem], timeout_s: float
+        self,
+        update: CandidatesUpdate,
+        items: Sequence[ProposeItem],
+        timeout_s: float,
+        traceparents: Sequence[str] = (),
     ) -> ProposeOutcome:
         self.items.extend(items)
         return ProposeOutcome(tuple(self._answer(item) for item in items))

@@ -58,7 +58,11 @@ class Source:
         return CandidatesInfo(("a",), 0)
 
     async def propose(
-        self, update: CandidatesUpdate, items: Sequence[ProposeItem], timeout_s: float
+        self,
+        update: CandidatesUpdate,
+        items: Sequence[ProposeItem],
+        timeout_s: float,
+        traceparents: Sequence[str] = (),
     ) -> ProposeOutcome:
         self.num_calls += 1
         return ProposeOutcome(tuple(self._answer(item) for item in items))
