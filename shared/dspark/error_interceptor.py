@@ -26,10 +26,11 @@ class ErrorInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]
     a MessageTooLarge.
     """
 
-    def __init__(self, max_message_bytes: int) -> None:
+    def __init__(self, max_message_bytes: int, is_public: bool = False) -> None:
         self.idle_streams = IdleStreams()
         self._max_message_bytes = max_message_bytes
         self._limiter = LogLimiter()
+        self._is_public = is_public
 
     async def intercept_service(
         self,

@@ -40,6 +40,10 @@ class DSparkError(Exception):
         self.message = message
         self.metadata = metadata or {}
 
+    def for_strangers(self) -> DSparkError:
+        """The error without what only those who run the services may know."""
+        return self
+
 
 class InvalidArgument(DSparkError):
     """A field has a value that can never be served."""
@@ -151,6 +155,10 @@ class BackendUnavailable(DSparkError):
 
     def __init__(self, service: str, problem: str) -> None:
         super().__init__(f"{service}: {problem}", {"service": service})
+
+    def for_strangers(self) -> DSparkError:
+        # What gRPC says of a failed call has addresses in it.
+        return BackendUnavailable(self.metadata.get("service", "a service"), "does not answer")
 
 
 class DeadlineExceeded(DSparkError):

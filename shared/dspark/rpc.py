@@ -101,7 +101,7 @@ class Server:
         transport: ServerTransport = PLAIN,
         interceptors: Sequence[aio.ServerInterceptor[Any, Any]] = (),
     ) -> None:
-        self._errors = ErrorInterceptor(transport.max_message_bytes)
+        self._errors = ErrorInterceptor(transport.max_message_bytes, transport.is_public)
         self._transport = transport
         self.grpc = aio.server(
             options=_server_options(transport),

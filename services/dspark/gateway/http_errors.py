@@ -31,6 +31,7 @@ def error_body(
 
 def body_of(error: DSparkError) -> dict[str, Any]:
     """The error's JSON object, for a response or an event of a stream."""
+    error = error.for_strangers()
     code = _CODES.get(error.reason, error.reason.lower())
     param = error.metadata.get("field", "model" if "model" in error.metadata else None)
     return error_body(error.http_status, error.message, param, code)

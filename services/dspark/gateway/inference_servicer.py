@@ -52,7 +52,6 @@ class InferenceServicer(pb_grpc.InferenceServiceServicer):
         operation = CHAT if request.WhichOneof("prompt") == "chat" else TEXT
         with traced(operation, self._gateway.config.model_name, carrier_of(context)):
             self._gateway.lifecycle.check_accepting()
-            self._check_size(request)
             client = client_request_from_proto(request)
             current.request_id.set(client.request_id)
             if (trace := current_trace()) is not None:
@@ -74,11 +73,6 @@ class InferenceServicer(pb_grpc.InferenceServiceServicer):
             exactness=info.exactness,
         )
         return pb.ListModelsResponse(models=[card])
-
-    def _check_size(self, request: pb.GenerateRequest) -> None:
-        limit = self._gateway.config.max_body_bytes
-        if request.ByteSize() > limit:
-            raise InvalidArgument("request", f"is larger than {limit} bytes")
 
 
 def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from starlette.requests import ClientDisconnect, Request
 
-from dspark.errors import DSparkError, InvalidArgument
+from dspark.errors import InvalidArgument, MessageTooLarge
 from dspark.gateway.body_encoding import check_encoding
 from dspark.gateway.disconnect import ClientGone
 from dspark.gateway.field_path import field_path, readable
@@ -19,16 +19,8 @@ from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
 FIELD = "body"
 
 
-class BodyTooLarge(DSparkError):
-    """The request's body is over the limit."""
-
-    reason = "INVALID_ARGUMENT"
-    code = "INVALID_ARGUMENT"
-    http_status = 413
-
-
 async def read_object(request: Request, max_bytes: int) -> dict[str, Any]:
-    """Raises InvalidArgument for what is no JSON object, BodyTooLarge for what is too long, and
+    """Raises InvalidArgument for what is no JSON object, MessageTooLarge for what is too long, and
     UnsupportedEncoding for what is not plain UTF-8."""
     check_encoding(request.headers)
     body = await _read(request, max_bytes)
@@ -60,22 +52,18 @@ async def _read(request: Request, max_bytes: int) -> bytes:
     # A declared length is trusted only to refuse early: the count below decides.
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
-        raise _too_large(max_bytes)
+        raise MessageTooLarge(max_bytes)
     chunks: list[bytes] = []
     size = 0
     try:
         async for chunk in request.stream():
             size += len(chunk)
             if size > max_bytes:
-                raise _too_large(max_bytes)
+                raise MessageTooLarge(max_bytes)
             chunks.append(chunk)
     except ClientDisconnect:
         raise ClientGone from None
     return b"".join(chunks)
-
-
-def _too_large(max_bytes: int) -> BodyTooLarge:
-    return BodyTooLarge(f"{FIELD}: is larger than {max_bytes} bytes", {"field": FIELD})
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -44,7 +44,7 @@ class StatusRoutes:
         if self._gateway.lifecycle.is_draining:
             return _not_ready("draining")
         if (problem := self._gateway.monitor.problem) is not None:
-            return _not_ready(problem.message)
+            return _not_ready(problem.for_strangers().message)
         return JSONResponse(_OK)
 
     async def version(self, request: Request) -> Response:

@@ -8,7 +8,6 @@ import pytest
 
 from dspark import errors
 from dspark.gateway.http_errors import body_of, event_of, response_of
-from dspark.gateway.json_body import BodyTooLarge
 
 CASES = [
     (errors.InvalidArgument("top_p", "x"), 400, "invalid_request_error", "invalid_argument"),
@@ -20,7 +19,8 @@ CASES = [
         "context_length_exceeded",
     ),
     (errors.ModelNotFound("a", "b"), 404, "invalid_request_error", "model_not_found"),
-    (BodyTooLarge("x"), 413, "invalid_request_error", "invalid_argument"),
+    (errors.MessageTooLarge(8), 413, "invalid_request_error", "message_too_large"),
+    (errors.PermissionDenied("x"), 403, "invalid_request_error", "permission_denied"),
     (errors.DuplicateRequest("r"), 409, "invalid_request_error", "duplicate_request"),
     (errors.QueueFull("x"), 429, "rate_limit_error", "rate_limit_exceeded"),
     (errors.Unauthenticated("x"), 401, "authentication_error", "invalid_api_key"),
@@ -37,9 +37,12 @@ def test_an_error_becomes(error: errors.DSparkError, status: int, kind: str, cod
     response = response_of(error)
     assert response.status_code == status
     assert ("retry-after" in response.headers) == (status in (429, 503))
+    assert ("www-authenticate" in response.headers) == (status == 401)
     body = json.loads(bytes(response.body))
     param = error.metadata.get("field") or ("model" if code == "model_not_found" else None)
-    expected = {"message": error.message, "type": kind, "param": param, "code": code}
+    # Whoever calls is not told what the services behind say of each other.
+    message = "s: does not answer" if status == 503 and code.startswith("back") else error.message
+    expected = {"message": message, "type": kind, "param": param, "code": code}
     assert body == body_of(error) == {"error": expected}
     assert json.loads(event_of(error).removeprefix(b"data: ")) == body
     assert event_of(error).endswith(b"\n\n")
