@@ -20,6 +20,7 @@ from dspark.client.results import Chunk, Completion, Model, Started
 from dspark.client.target import checked_target
 from dspark.client.timeout import checked_timeout
 from dspark.errors import InternalError
+from dspark.telemetry.current import callers_metadata
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1.inference_service_pb2_grpc import InferenceServiceStub
 
@@ -126,7 +127,7 @@ class AsyncClient:
         """Start a completion and iterate over its chunks."""
         request = wire.request_to_proto(prompt, options)
         timeout = checked_timeout(options.get("timeout"))
-        call = self._stub().Generate(request, timeout=timeout)
+        call = self._stub().Generate(request, timeout=timeout, metadata=callers_metadata())
         return AsyncStream(call, self._connection)
 
     async def generate(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Completion:
