@@ -18,6 +18,8 @@ from dspark.rpc_errors import abort
 
 log = logging.getLogger(__name__)
 
+_Answer = Callable[[Exception], errors.DSparkError]
+
 
 class ErrorInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]
     """Turns DSparkError into its status; other exceptions are logged and become a bare INTERNAL.
@@ -44,20 +46,25 @@ class ErrorInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]
             return handler
         method = handler_call_details.method
         parse = self._parser(handler.request_deserializer, method)
+
+        def answer(error: Exception) -> errors.DSparkError:
+            answered = _as_dspark_error(error, method)
+            return answered.for_strangers() if self._is_public else answered
+
         if handler.unary_unary:
             return grpc.unary_unary_rpc_method_handler(
-                _guard_unary(handler.unary_unary, method), parse, handler.response_serializer
+                _guard_unary(handler.unary_unary, answer), parse, handler.response_serializer
             )
         if handler.unary_stream:
             # A handler that uses context.write, as health's Watch does, is a coroutine.
             is_generator = inspect.isasyncgenfunction(handler.unary_stream)
             guard = _guard_stream if is_generator else _guard_unary
             return grpc.unary_stream_rpc_method_handler(
-                guard(handler.unary_stream, method), parse, handler.response_serializer
+                guard(handler.unary_stream, answer), parse, handler.response_serializer
             )
         if handler.stream_stream and inspect.isasyncgenfunction(handler.stream_stream):
             return grpc.stream_stream_rpc_method_handler(
-                _guard_exchange(handler.stream_stream, method, self.idle_streams),
+                _guard_exchange(handler.stream_stream, answer, self.idle_streams),
                 parse,
                 handler.response_serializer,
             )
@@ -115,19 +122,19 @@ def _as_dspark_error(error: Exception, method: str) -> errors.DSparkError:
     return errors.InternalError()
 
 
-def _guard_unary(behaviour: Any, method: str) -> Any:
+def _guard_unary(behaviour: Any, answer: _Answer) -> Any:
     async def guarded(request: Any, context: aio.ServicerContext[Any, Any]) -> Any:
         try:
             return await behaviour(_readable(request), context)
         except aio.AbortError:
             raise
         except Exception as error:
-            await abort(context, _as_dspark_error(error, method))
+            await abort(context, answer(error))
 
     return guarded
 
 
-def _guard_stream(behaviour: Any, method: str) -> Any:
+def _guard_stream(behaviour: Any, answer: _Answer) -> Any:
     async def guarded(request: Any, context: aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
         try:
             async for response in behaviour(_readable(request), context):
@@ -135,16 +142,16 @@ def _guard_stream(behaviour: Any, method: str) -> Any:
         except aio.AbortError:
             raise
         except Exception as error:
-            await abort(context, _as_dspark_error(error, method))
+            await abort(context, answer(error))
 
     return guarded
 
 
-def _guard_exchange(behaviour: Any, method: str, idle: IdleStreams) -> Any:
+def _guard_exchange(behaviour: Any, answer: _Answer, idle: IdleStreams) -> Any:
     async def with_messages(
         requests: AsyncIterator[Any], context: aio.ServicerContext[Any, Any]
     ) -> AsyncIterator[Any]:
         async for response in behaviour(_readable_each(idle.messages(requests)), context):
             yield response
 
-    return _guard_stream(with_messages, method)
+    return _guard_stream(with_messages, answer)

@@ -135,7 +135,7 @@ async def test_a_request_over_the_size_limit_is_refused(tmp_path: Path) -> None:
     async with gateway_stack(tmp_path, max_body_bytes=1000) as stack:
         async with rpc.channel(stack.grpc_target) as channel:
             error = await _refusal(channel, text="x" * 1000)
-            assert type(error) is InvalidArgument
+            assert type(error) is MessageTooLarge
             assert "1000 bytes" in error.message
             assert _text(await _generate(channel, text="x")) == "Hello, world."
 
