@@ -10,14 +10,17 @@ import yaml
 from harness.kubernetes.environment import environment_of
 from harness.kubernetes.rendering import (
     COMPONENTS,
+    OVERLAYS,
     Rendered,
     main_container,
     pod_labels,
+    render,
     selects,
 )
 from harness.repository import ROOT
 
 SERVICES = ("gateway", "scheduler", "candidates", "verifier")
+PRODUCTION = OVERLAYS / "production"
 ALERTS = ROOT / "compose" / "observability" / "alerts.yml"
 
 
@@ -39,6 +42,21 @@ def test_each_service_is_scraped_once_where_it_has_metrics(watched: Rendered, se
     ports = {port["name"] for port in main_container(workload)["ports"]}
     assert endpoint["port"] in ports
     assert endpoint["port"] == ("http" if service == "gateway" else "metrics")
+
+
+def test_metrics_of_the_gateway_are_asked_as_it_serves_them(
+    composed: Callable[..., Rendered],
+) -> None:
+    plain = _gateway_endpoint(composed("observability"))
+    assert "scheme" not in plain
+    encrypted = _gateway_endpoint(composed("observability", "public-tls"))
+    assert encrypted["scheme"] == _gateway_endpoint(render(PRODUCTION))["scheme"] == "https"
+
+
+def _gateway_endpoint(rendered: Rendered) -> dict[str, object]:
+    [endpoint] = rendered.named("PodMonitor", "gateway")["spec"]["podMetricsEndpoints"]
+    assert isinstance(endpoint, dict)
+    return endpoint
 
 
 def test_the_alerts_are_those_of_compose(watched: Rendered) -> None:
