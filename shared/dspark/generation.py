@@ -49,7 +49,8 @@ class TokensComplete:
     usage: Usage
     speculation: SpeculationStats
     steps: StepBreakdown
-    times: RequestTimes = field(default_factory=RequestTimes)
+    # None if who ended the stream did not run the request
+    times: RequestTimes | None = None
 
 
 StreamEvent = TokenChunk | TokensComplete

@@ -42,7 +42,7 @@ def make_app(gateway: Gateway, grpc_port: int | None) -> FastAPI:
         middleware=[
             *_tracing(gateway),
             Middleware(RequestIdMiddleware),
-            Middleware(ResponseCounter, counter=gateway.metrics.http_responses),
+            Middleware(ResponseCounter, counter=gateway.metrics.books.http_responses),
             *_api_keys(gateway),
         ],
         exception_handlers={

@@ -44,15 +44,15 @@ def make_gateway(config: GatewayConfig, source: TokenSource) -> Gateway:
     tokenizer = TextTokenizer(model_dir)
     template = load_chat_template(model_dir, special_tokens(model_dir, tokenizer))
     monitor = SchedulerMonitor(source)
-    metrics = GatewayMetrics(config.model_name)
     lifecycle = Lifecycle()
+    metrics = GatewayMetrics(config.model_name, lifecycle)
     timeout_s = config.request_timeout_s or None
     return Gateway(
         config=config,
         source=source,
         monitor=monitor,
         admission=Admission(config, tokenizer, template, monitor),
-        generation=GenerationService(source, tokenizer, metrics, lifecycle, timeout_s),
+        generation=GenerationService(source, tokenizer, metrics.books, lifecycle, timeout_s),
         metrics=metrics,
         lifecycle=lifecycle,
         api_keys=ApiKeys(config.api_keys_file),

@@ -11,7 +11,7 @@ from dspark.errors import DSparkError, InternalError, UnknownRequest
 from dspark.gateway import request_trace
 from dspark.gateway.generation_events import Completed, Event, Started
 from dspark.gateway.lifecycle import Lifecycle
-from dspark.gateway.metrics import GatewayMetrics, RequestTimer
+from dspark.gateway.request_books import RequestBooks, RequestTimer
 from dspark.gateway.resumption import resumed_stream
 from dspark.gateway.text_assembly import TextAssembler, TextChunk
 from dspark.gateway.token_source import GenerationRequest, TokenSource
@@ -31,13 +31,13 @@ class GenerationService:
         self,
         source: TokenSource,
         tokenizer: TextTokenizer,
-        metrics: GatewayMetrics,
+        books: RequestBooks,
         lifecycle: Lifecycle,
         timeout_s: float | None,
     ) -> None:
         self._source = source
         self._tokenizer = tokenizer
-        self._metrics = metrics
+        self._books = books
         self._lifecycle = lifecycle
         self._timeout_s = timeout_s
 
@@ -48,7 +48,7 @@ class GenerationService:
 
         Closing or cancelling the iterator aborts the request at the scheduler. Raises DSparkError.
         """
-        timer = self._metrics.start_request(len(request.prompt_token_ids))
+        timer = self._books.start(len(request.prompt_token_ids), request.sampling.max_tokens)
         outcome = FinishReason.ABORT
         trace = request_trace.current_trace()
         if trace is not None:
@@ -61,12 +61,14 @@ class GenerationService:
                 async with aclosing(self._text_events(request, eos_token_ids, timer)) as events:
                     async for event in events:
                         if isinstance(event, Completed):
-                            outcome = event.finish_reason
+                            outcome, timer.usage = event.finish_reason, event.usage
                         if trace is not None:
                             trace.note(event)
                         yield event
         except Exception as error:
             outcome = FinishReason.ERROR
+            known = error if isinstance(error, DSparkError) else InternalError()
+            self._books.failures[known.reason] += 1
             request_trace.note_failure(error)
             raise
         finally:
@@ -80,9 +82,13 @@ class GenerationService:
         ends = _end_token_ids(request, eos_token_ids)
         detokenizer = self._tokenizer.detokenizer(request.prompt_token_ids)
         assembler = TextAssembler(detokenizer, ends, request.stop_strings)
-        async with aclosing(resumed_stream(self._source, request, ends, self._timeout_s)) as stream:
+        resumed = resumed_stream(
+            self._source, request, ends, self._timeout_s, self._books.lost_scheduler
+        )
+        async with aclosing(resumed) as stream:
             async for event in stream:
                 if isinstance(event, TokensComplete):
+                    timer.times = event.times
                     rest = assembler.finish()
                     if rest:
                         yield TextChunk(rest)
@@ -92,7 +98,9 @@ class GenerationService:
                 timer.observe_tokens(len(chunk.token_ids))
                 yield chunk
                 if assembler.stop_string is not None:
-                    yield _stopped(request, assembler, await self._stop(request, stream))
+                    report = await self._stop(request, stream)
+                    timer.times = None if report is None else report.times
+                    yield _stopped(request, assembler, report)
                     return
 
     async def _stop(

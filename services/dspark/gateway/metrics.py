@@ -1,153 +1,115 @@
-"""Prometheus metrics: vLLM's names where routers expect them, ``dspark_`` for our own."""
+"""Metrics of the gateway: vLLM's names where routers expect them, ``dspark_`` for our own."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import generate_latest
+from prometheus_client.core import Metric
 
+from dspark.gateway import engine_metrics
+from dspark.gateway.engine_metrics import ENGINE, LABELS
+from dspark.gateway.lifecycle import Lifecycle
+from dspark.gateway.request_books import RequestBooks
 from dspark.gateway.token_source import SchedulerStatus
+from dspark.metrics import process
+from dspark.metrics.families import Catalogue, Family
 from dspark.sampling import FinishReason
 
+SERVICE = "gateway"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_LABELS = ("model_name", "engine")
-_ENGINE = "0"
-_TTFT_BUCKETS = (
-    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75),
-    *(1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
+FAMILIES = Catalogue([process.FAMILIES, engine_metrics.FAMILIES])
+
+
+def _histogram(name: str, text: str) -> Family:
+    return FAMILIES.histogram(f"vllm:{name}", text, LABELS)
+
+
+PROMPT_TOKENS = FAMILIES.counter("vllm:prompt_tokens", "Prompt tokens of requests.", LABELS)
+GENERATION_TOKENS = FAMILIES.counter("vllm:generation_tokens", "Generated tokens.", LABELS)
+REQUEST_SUCCESS = FAMILIES.counter(
+    "vllm:request_success", "Ended requests by the reason they ended.", (*LABELS, "finished_reason")
 )
-_ITL_BUCKETS = (
-    *(0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75),
-    *(1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0),
+FIRST_TOKEN = _histogram("time_to_first_token_seconds", "Time to the first tokens.")
+TOKEN_GAP = _histogram("inter_token_latency_seconds", "Gaps between runs of tokens.")
+PER_TOKEN = _histogram(
+    "request_time_per_output_token_seconds", "A request's mean time of each token after the first."
 )
-_REQUEST_BUCKETS = (
-    *(0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0),
-    *(120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0),
+WHOLE = _histogram("e2e_request_latency_seconds", "Time of whole requests.")
+QUEUE = _histogram("request_queue_time_seconds", "Time until a request got onto a verifier.")
+PREFILL = _histogram("request_prefill_time_seconds", "Time from then to its first token.")
+DECODE = _histogram("request_decode_time_seconds", "Time from the first token to the end.")
+INFERENCE = _histogram("request_inference_time_seconds", "Time on a verifier: prefill and decode.")
+PROMPT_LENGTH = _histogram("request_prompt_tokens", "Prompt tokens of a request.")
+GENERATION_LENGTH = _histogram("request_generation_tokens", "Generated tokens of a request.")
+MAX_TOKENS = _histogram("request_params_max_tokens", "max_tokens of a request.")
+HTTP_RESPONSES = FAMILIES.counter(
+    "dspark_gateway_http_responses",
+    "HTTP responses by route; status 499 is a client that went away.",
+    ("path", "status"),
+)
+RUNNING = FAMILIES.gauge("dspark_gateway_requests_running", "Requests that are being answered.")
+FAILURES = FAMILIES.counter(
+    "dspark_gateway_request_failures", "Accepted requests that failed, by reason.", ("reason",)
+)
+RETRIES = FAMILIES.counter(
+    "dspark_gateway_retries", "Requests that were sent again before their first token."
+)
+RESUMPTIONS = FAMILIES.counter(
+    "dspark_gateway_resumptions", "Streams that lost their scheduler and were taken up again."
+)
+SCHEDULER_UP = FAMILIES.gauge(
+    "dspark_gateway_scheduler_up", "1 if a scheduler answered for this scrape."
 )
 
 
 class GatewayMetrics:
-    """Own counters of one gateway process, and the scheduler's status as last seen."""
+    """The books of one gateway process, and how they are shown."""
 
-    def __init__(self, model_name: str) -> None:
-        self.registry = CollectorRegistry()
-        self._status = _SchedulerStatusCollector(model_name)
-        self.registry.register(self._status)
-        labels = {"model_name": model_name, "engine": _ENGINE}
-
-        def counter(name: str, text: str) -> Counter:
-            return Counter(name, text, _LABELS, registry=self.registry).labels(**labels)
-
-        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-            return Histogram(name, text, _LABELS, buckets=buckets, registry=self.registry).labels(
-                **labels
-            )
-
-        self.prompt_tokens = counter("vllm:prompt_tokens", "Prompt tokens of requests.")
-        self.generation_tokens = counter("vllm:generation_tokens", "Generated tokens.")
-        success = Counter(
-            "vllm:request_success",
-            "Ended requests by the reason they ended.",
-            (*_LABELS, "finished_reason"),
-            registry=self.registry,
-        )
-        self.request_success = {
-            reason: success.labels(**labels, finished_reason=reason.value)
-            for reason in FinishReason
-        }
-        self.time_to_first_token = histogram(
-            "vllm:time_to_first_token_seconds", "Time to the first tokens.", _TTFT_BUCKETS
-        )
-        self.inter_token_latency = histogram(
-            "vllm:inter_token_latency_seconds", "Gaps between runs of tokens.", _ITL_BUCKETS
-        )
-        self.e2e_request_latency = histogram(
-            "vllm:e2e_request_latency_seconds", "Time of whole requests.", _REQUEST_BUCKETS
-        )
-        self.http_responses = Counter(
-            "dspark_gateway_http_responses",
-            "HTTP responses; status 499 is a client that went away.",
-            ("path", "status"),
-            registry=self.registry,
-        )
-
-    def start_request(self, prompt_tokens: int) -> RequestTimer:
-        self.prompt_tokens.inc(prompt_tokens)
-        return RequestTimer(self)
+    def __init__(self, model_name: str, lifecycle: Lifecycle) -> None:
+        self.books = RequestBooks()
+        self.registry = process.service_registry(SERVICE, self._collect)
+        self._model_name = model_name
+        self._lifecycle = lifecycle
+        self._status: SchedulerStatus | None = None
 
     def render(self, status: SchedulerStatus | None) -> bytes:
         """The exposition text; without a status the scheduler's values are left out."""
-        self._status.status = status
+        self._status = status
         return generate_latest(self.registry)
 
+    def _collect(self) -> Iterable[Metric]:
+        status = self._status
+        yield SCHEDULER_UP.one(status is not None)
+        if status is not None:
+            yield from engine_metrics.collect(status, self._model_name)
+        yield RUNNING.one(self._lifecycle.num_running)
+        yield from self._requests()
+        yield from self._own()
 
-class RequestTimer:
-    """Observes one request from its admission to its end."""
-
-    def __init__(self, metrics: GatewayMetrics) -> None:
-        self._metrics = metrics
-        self._start = time.perf_counter()
-        self._last: float | None = None
-
-    def observe_tokens(self, num_tokens: int) -> None:
-        now = time.perf_counter()
-        if self._last is None:
-            self._metrics.time_to_first_token.observe(now - self._start)
-        else:
-            self._metrics.inter_token_latency.observe(now - self._last)
-        self._last = now
-        self._metrics.generation_tokens.inc(num_tokens)
-
-    def finish(self, reason: FinishReason) -> None:
-        self._metrics.request_success[reason].inc()
-        self._metrics.e2e_request_latency.observe(time.perf_counter() - self._start)
-
-
-class _SchedulerStatusCollector(Collector):
-    def __init__(self, model_name: str) -> None:
-        self.status: SchedulerStatus | None = None
-        self._label_values = (model_name, _ENGINE)
-
-    def collect(self) -> Iterator[Metric]:
-        status = self.status
-        if status is None:
-            return
-        used = status.num_blocks - status.num_free_blocks
-        usage = used / status.num_blocks if status.num_blocks else 0.0
-        yield self._gauge("num_requests_running", "Requests on a verifier.", status.num_running)
-        yield self._gauge("num_requests_waiting", "Requests in the queue.", status.num_waiting)
-        yield self._gauge("kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1.", usage)
-        speculation = status.speculation
-        for name, text, value in (
-            ("num_preemptions", "Preemptions.", status.num_preemptions),
-            ("prefix_cache_queries", "Prompt tokens looked up.", status.prompt_tokens),
-            ("prefix_cache_hits", "Prompt tokens found.", status.cached_tokens),
-            ("spec_decode_num_drafts", "Verify passes.", speculation.rounds),
-            ("spec_decode_num_draft_tokens", "Draft tokens verified.", speculation.drafted),
-            ("spec_decode_num_accepted_tokens", "Draft tokens kept.", speculation.accepted),
+    def _requests(self) -> Iterable[Metric]:
+        books, labels = self.books, (self._model_name, ENGINE)
+        yield PROMPT_TOKENS.one(books.prompt_tokens, *labels)
+        yield GENERATION_TOKENS.one(books.generation_tokens, *labels)
+        yield REQUEST_SUCCESS.many(((*labels, r.value), books.ends[r]) for r in FinishReason)
+        for family, distribution in (
+            (FIRST_TOKEN, books.first_token_s),
+            (TOKEN_GAP, books.token_gap_s),
+            (PER_TOKEN, books.per_token_s),
+            (WHOLE, books.whole_s),
+            (QUEUE, books.queue_s),
+            (PREFILL, books.prefill_s),
+            (DECODE, books.decode_s),
+            (INFERENCE, books.inference_s),
+            (PROMPT_LENGTH, books.prompt_lengths),
+            (GENERATION_LENGTH, books.generation_lengths),
+            (MAX_TOKENS, books.max_tokens),
         ):
-            family = CounterMetricFamily(f"vllm:{name}", text, labels=_LABELS)
-            family.add_metric(self._label_values, value)
-            yield family
-        yield from self._sources(status)
+            yield family.distributions([(labels, distribution)])
 
-    def _gauge(self, name: str, text: str, value: float) -> Metric:
-        family = GaugeMetricFamily(f"vllm:{name}", text, labels=_LABELS)
-        family.add_metric(self._label_values, value)
-        return family
-
-    def _sources(self, status: SchedulerStatus) -> Iterator[Metric]:
-        labels = ("model_name", "source")
-        drafted = CounterMetricFamily(
-            "dspark_source_draft_tokens", "Draft tokens verified, by source.", labels=labels
-        )
-        accepted = CounterMetricFamily(
-            "dspark_source_accepted_tokens", "Draft tokens kept, by source.", labels=labels
-        )
-        for name, counts in sorted(status.speculation.sources.items()):
-            drafted.add_metric((self._label_values[0], name), counts.drafted)
-            accepted.add_metric((self._label_values[0], name), counts.accepted)
-        yield from (drafted, accepted)
+    def _own(self) -> Iterable[Metric]:
+        books = self.books
+        yield HTTP_RESPONSES.many(books.http_responses.items())
+        yield FAILURES.many(((reason,), count) for reason, count in books.failures.items())
+        yield RETRIES.one(books.num_retries)
+        yield RESUMPTIONS.one(books.num_resumptions)

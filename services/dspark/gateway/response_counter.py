@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter
+from collections import Counter
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dspark.gateway.http_errors import CLIENT_GONE_STATUS
@@ -13,7 +14,7 @@ NO_ROUTE = "other"
 class ResponseCounter:
     """Middleware around the router; unknown paths share one label value."""
 
-    def __init__(self, app: ASGIApp, counter: Counter) -> None:
+    def __init__(self, app: ASGIApp, counter: Counter[tuple[str, str]]) -> None:
         self._app = app
         self._counter = counter
 
@@ -35,4 +36,4 @@ class ResponseCounter:
             if scope["state"].get("hung_up"):
                 status = CLIENT_GONE_STATUS
             path = getattr(scope.get("route"), "path", NO_ROUTE)
-            self._counter.labels(path=path, status=str(status)).inc()
+            self._counter[path, str(status)] += 1

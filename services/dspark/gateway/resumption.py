@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Set
+from collections.abc import AsyncGenerator, Callable, Set
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -23,7 +23,11 @@ _PAUSE_S = 0.25
 
 
 async def resumed_stream(
-    source: TokenSource, request: GenerationRequest, ends: Set[int], timeout_s: float | None
+    source: TokenSource,
+    request: GenerationRequest,
+    ends: Set[int],
+    timeout_s: float | None,
+    on_loss: Callable[[bool], None] = lambda has_begun: None,
 ) -> AsyncGenerator[StreamEvent, None]:
     """Like ``source.generate``, but a lost scheduler is only a pause.
 
@@ -31,6 +35,7 @@ async def resumed_stream(
     or FIRST_PATIENCE_S before the first token: that client may still turn to another server.
     Tokens are a function of prompt, parameters and seed, so the next scheduler goes on with the
     very tokens that the lost one would have given. ``ends`` has the token ids that end the request.
+    ``on_loss`` is told of each loss, and whether tokens had been streamed.
     """
     start = time.monotonic()
     committed: list[int] = []
@@ -52,6 +57,7 @@ async def resumed_stream(
                 raise
             if loss is None:
                 loss = error
+                on_loss(bool(committed))
                 give_up_at = time.monotonic() + (PATIENCE_S if committed else FIRST_PATIENCE_S)
             if time.monotonic() > give_up_at:
                 raise loss from error

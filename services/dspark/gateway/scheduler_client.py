@@ -107,8 +107,10 @@ def _status_from_proto(message: pb.GetSchedulerStatusResponse) -> SchedulerStatu
         num_waiting=message.num_waiting,
         num_free_blocks=message.num_free_blocks,
         num_blocks=message.num_blocks,
+        block_size=message.block_size,
         num_preemptions=message.num_preemptions,
         prompt_tokens=message.prompt_tokens,
         cached_tokens=message.cached_tokens,
+        accepted_by_position=tuple(message.accepted_by_position),
         speculation=stats_from_proto(message.speculation),
     )

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields
+from itertools import zip_longest
 
 from dspark.gateway.token_source import SchedulerStatus
 from dspark.sampling import SourceCounts, SpeculationStats
 
+_NO_COUNTS = ("block_size", "accepted_by_position", "speculation")
+
 
 def summed(statuses: Iterable[SchedulerStatus]) -> SchedulerStatus:
-    """Field by field; all of them are counts."""
+    """Field by field; the size of a block is that of the first that knows it."""
     statuses = list(statuses)
     if len(statuses) == 1:
         return statuses[0]
     counts = {
         f.name: sum(getattr(status, f.name) for status in statuses)
         for f in fields(SchedulerStatus)
-        if f.name != "speculation"
+        if f.name not in _NO_COUNTS
     }
-    speculation = _summed_speculation(status.speculation for status in statuses)
-    return SchedulerStatus(**counts, speculation=speculation)
+    positions = zip_longest(*(status.accepted_by_position for status in statuses), fillvalue=0)
+    return SchedulerStatus(
+        **counts,
+        block_size=next((status.block_size for status in statuses if status.block_size), 0),
+        accepted_by_position=tuple(map(sum, positions)),
+        speculation=_summed_speculation(status.speculation for status in statuses),
+    )
 
 
 def _summed_speculation(books: Iterable[SpeculationStats]) -> SpeculationStats:

@@ -45,9 +45,13 @@ class SchedulerStatus:
     num_waiting: int
     num_free_blocks: int
     num_blocks: int
+    # tokens of a block; 0 before a verifier has answered
+    block_size: int
     num_preemptions: int
     prompt_tokens: int
     cached_tokens: int
+    # accepted nodes at depth 1, 2 and so on; the last entry has all that are deeper
+    accepted_by_position: tuple[int, ...]
     speculation: SpeculationStats
 
 

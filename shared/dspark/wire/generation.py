@@ -69,7 +69,7 @@ def _complete_to_proto(end: TokensComplete) -> pb.TokensComplete:
         usage=usage_to_proto(end.usage),
         speculation=stats_to_proto(end.speculation),
         steps=breakdown_to_proto(end.steps),
-        times=times_to_proto(end.times),
+        times=None if end.times is None else times_to_proto(end.times),
     )
 
 
@@ -80,5 +80,5 @@ def _complete_from_proto(message: pb.TokensComplete) -> TokensComplete:
         usage=usage_from_proto(message.usage),
         speculation=stats_from_proto(message.speculation),
         steps=breakdown_from_proto(message.steps),
-        times=times_from_proto(message.times),
+        times=times_from_proto(message.times) if message.HasField("times") else None,
     )

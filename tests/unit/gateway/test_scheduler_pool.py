@@ -49,7 +49,8 @@ class Source:
         if self.error is not None:
             raise self.error
         sources = {"suffix": SourceCounts(drafted=4, accepted=2)}
-        return SchedulerStatus(1, 2, 3, 4, 5, 6, 7, SpeculationStats(8, 9, 10, sources))
+        stats = SpeculationStats(8, 9, 10, sources)
+        return SchedulerStatus(1, 2, 3, 4, 16, 5, 6, 7, (9, 1), stats)
 
     def abandon(self) -> None:
         self.error = self.error or BackendUnavailable("scheduler", "does not answer")
@@ -183,6 +184,7 @@ async def test_counts_are_summed() -> None:
     pool = await pool_of("a", "b")
     status = await pool.pool.status()
     assert (status.num_running, status.num_waiting, status.cached_tokens) == (2, 4, 14)
+    assert (status.block_size, status.accepted_by_position) == (16, (18, 2))
     assert status.speculation.accepted == 20
     assert status.speculation.sources == {"suffix": SourceCounts(drafted=8, accepted=4)}
 

@@ -132,6 +132,7 @@ EVENT = st.builds(generation.TokenChunk, TOKENS, U32) | st.builds(
     usage=USAGE,
     speculation=STATS,
     steps=BREAKDOWN,
+    times=st.none() | st.builds(sampling.RequestTimes, *[st.floats(0, 1e9)] * 3),
 )
 UPDATE = st.builds(
     proposal.CandidatesUpdate,
