@@ -18,6 +18,7 @@ from dspark.errors import (
     ContextLength,
     DSparkError,
     InvalidArgument,
+    MessageTooLarge,
     ModelNotFound,
     NotReady,
     QueueFull,

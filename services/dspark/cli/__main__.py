@@ -11,7 +11,15 @@ import sys
 from collections.abc import Sequence
 from types import FrameType, ModuleType
 
-from dspark.cli import bench, chat, eval_command, generate, models_command, serve
+from dspark.cli import (
+    bench,
+    chat,
+    eval_command,
+    generate,
+    keys_command,
+    models_command,
+    serve,
+)
 from dspark.cli.failure import CliError
 from dspark.config import SettingError
 from dspark.errors import DSparkError, InvalidArgument, ModelNotFound
@@ -23,6 +31,7 @@ _COMMANDS: tuple[ModuleType, ...] = (
     bench,
     eval_command,
     models_command,
+    keys_command,
 )
 _FAILED = 1
 _USAGE = 2

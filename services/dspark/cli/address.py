@@ -6,23 +6,27 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from dspark.cli.client_access import https_context
 from dspark.cli.failure import CliError
 from dspark.cli.supervision.ports import join
-from dspark.client.target import checked_target
+from dspark.client.access import call_metadata
+from dspark.client.target import SECURE_SCHEME, checked_target
 from dspark.errors import InvalidArgument
+from dspark.transport_security.tls_files import TlsFiles
 
 _TIMEOUT_S = 5.0
 
 
-def grpc_target(base_url: str) -> str:
-    """``host:port`` or ``unix:/path`` for host:port, grpc://host:port, unix:/path, http(s)://host:port.
+def grpc_target(base_url: str, tls: TlsFiles | None = None) -> str:
+    """What a client takes: ``host:port``, ``unix:/path``, or ``grpcs://host:port`` for TLS.
 
     An HTTP server is asked for its gRPC port. Raises CliError if it has none or does not answer.
     """
     if base_url.lower().startswith(("http://", "https://")):
-        return _ask(base_url.rstrip("/"))
+        return _ask(base_url.rstrip("/"), tls)
     try:
-        return checked_target(base_url)
+        checked = checked_target(base_url)
+        return base_url if base_url.startswith(SECURE_SCHEME) else checked
     except InvalidArgument:
         raise _no_address(base_url) from None
 
@@ -32,11 +36,17 @@ def _no_address(base_url: str) -> CliError:
     return CliError(f"--base-url {base_url}: give {forms}", exit_code=2)
 
 
-def _ask(base_url: str) -> str:
+def _ask(base_url: str, tls: TlsFiles | None) -> str:
     host = _host(base_url)
+    is_secure = base_url.lower().startswith("https://")
     url = base_url.removesuffix("/v1") + "/v1/models"
     try:
-        response = httpx.get(url, timeout=_TIMEOUT_S)
+        response = httpx.get(
+            url,
+            timeout=_TIMEOUT_S,
+            headers=dict(call_metadata(None)),
+            verify=https_context(tls) if is_secure else False,
+        )
         response.raise_for_status()
         port = int(response.json()["data"][0]["dspark"]["grpc_port"])
     except httpx.HTTPStatusError as error:
@@ -47,7 +57,7 @@ def _ask(base_url: str) -> str:
         raise CliError(f"{url} does not answer: {error}") from error
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise CliError(f"{url} does not tell a gRPC port: it is no DSpark server") from error
-    return join(host, port)
+    return f"{SECURE_SCHEME if is_secure else ''}{join(host, port)}"
 
 
 def _host(base_url: str) -> str:

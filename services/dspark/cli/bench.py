@@ -14,6 +14,7 @@ from dspark.cli.benchmark.aggregate import Comparison, Run, compare, median_run,
 from dspark.cli.benchmark.load import LoadSettings, run_load
 from dspark.cli.benchmark.plan import BenchPrompt, load_prompts, plan_requests
 from dspark.cli.benchmark.table import results_table, sources_table
+from dspark.cli.client_access import files_of
 from dspark.cli.connection import add_connection_arguments, serving_target
 from dspark.cli.json_output import check_writable, write_json
 from dspark.cli.progress import Progress
@@ -79,7 +80,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _measure(arguments: argparse.Namespace, config: BenchConfig) -> dict[str, Any]:
     progress = Progress()
-    async with serving_target(arguments, progress) as target, AsyncClient(target) as client:
+    async with (
+        serving_target(arguments, progress) as target,
+        AsyncClient(target, tls=files_of(arguments)) as client,
+    ):
         with progress.part("running the load once, unmeasured"):
             await _warm_up(client, config)
         runs: list[Run] = []

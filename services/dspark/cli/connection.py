@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from dspark.cli.address import grpc_target
+from dspark.cli.client_access import ClientAccess, files_of
 from dspark.cli.embedded import embedded_services
 from dspark.cli.failure import CliError
 from dspark.cli.progress import Progress
@@ -22,10 +23,14 @@ def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags that say which server to use, and how to make an embedded one."""
     parser.add_argument(
         "--base-url",
-        help="server to use: host:port (gRPC) or http://host:port; default: "
+        help="server to use: host:port or grpcs://host:port (gRPC), or http(s)://host:port; default: "
         f"{DEFAULT_TARGET} if it answers, else embedded services",
     )
     parser.add_argument("--embedded", action="store_true", help="start services for this command")
+    access = parser.add_argument_group(
+        "access", "The API key is taken from the variable DSPARK_API_KEY."
+    )
+    add_arguments(access, ClientAccess)
     group = parser.add_argument_group(
         "embedded services",
         "Of a server that runs already, only --model is asked for: it must serve that model.",
@@ -43,7 +48,8 @@ async def serving_target(arguments: argparse.Namespace, progress: Progress) -> A
         raise CliError("--base-url and --embedded exclude each other", exit_code=2)
     if not arguments.embedded:
         named = arguments.base_url is not None
-        target = grpc_target(arguments.base_url) if named else DEFAULT_TARGET
+        files = files_of(arguments)
+        target = grpc_target(arguments.base_url, files) if named else DEFAULT_TARGET
         if named:
             check_flags(arguments, target)
         if await _is_ready(target, arguments):
@@ -65,7 +71,7 @@ def connected(arguments: argparse.Namespace, progress: Progress) -> Iterator[Cli
     try:
         target = loop.run(serving.__aenter__())
         try:
-            with Client(target) as client:
+            with Client(target, tls=files_of(arguments)) as client:
                 yield client
         finally:
             loop.run(serving.__aexit__(None, None, None))
@@ -74,7 +80,7 @@ def connected(arguments: argparse.Namespace, progress: Progress) -> Iterator[Cli
 
 
 async def _is_ready(target: str, arguments: argparse.Namespace) -> bool:
-    async with AsyncClient(target) as client:
+    async with AsyncClient(target, tls=files_of(arguments)) as client:
         if not await client.is_ready():
             return False
         check_flags(arguments, target)

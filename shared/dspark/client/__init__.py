@@ -6,6 +6,7 @@ from dspark.client.options import GenerateOptions, Prompt
 from dspark.client.results import Chunk, Completion, Model, Started
 from dspark.client.sync_client import Client, Stream
 from dspark.sampling import FinishReason, SpeculationParams
+from dspark.transport_security.tls_files import TlsFiles
 
 __all__ = [
     "AsyncClient",
@@ -21,4 +22,5 @@ __all__ = [
     "SpeculationParams",
     "Started",
     "Stream",
+    "TlsFiles",
 ]

@@ -13,6 +13,7 @@ from grpc import aio
 
 from dspark import rpc
 from dspark.client import wire
+from dspark.client.access import call_metadata, tls_of
 from dspark.client.collector import Collector
 from dspark.client.connection import Connection, is_task_cancelled
 from dspark.client.options import GenerateOptions, Prompt
@@ -20,6 +21,7 @@ from dspark.client.results import Chunk, Completion, Model, Started
 from dspark.client.target import checked_target
 from dspark.client.timeout import checked_timeout
 from dspark.errors import InternalError
+from dspark.transport_security.tls_files import TlsFiles
 from dspark.telemetry.current import callers_metadata
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1.inference_service_pb2_grpc import InferenceServiceStub
@@ -105,7 +107,7 @@ class AsyncStream(AsyncIterator[Chunk]):
 
 
 class AsyncClient:
-    """A connection to a DSpark gateway at ``host:port`` or ``unix:/path``.
+    """A connection to a DSpark gateway at ``host:port``, ``grpcs://host:port`` or ``unix:/path``.
 
     ::
 
@@ -116,18 +118,27 @@ class AsyncClient:
                     print(chunk.text, end="")
 
     Failed calls raise a ``dspark.errors`` class, calls after ``close`` ClientClosed. Concurrent
-    calls share the connection; it serves one event loop at a time.
+    calls share the connection; it serves one event loop at a time. ``api_key`` is that of the
+    variable DSPARK_API_KEY if None. ``tls``: True, or the files to use.
     """
 
-    def __init__(self, target: str = DEFAULT_TARGET) -> None:
+    def __init__(
+        self,
+        target: str = DEFAULT_TARGET,
+        *,
+        api_key: str | None = None,
+        tls: TlsFiles | bool | None = None,
+    ) -> None:
         self.target = checked_target(target)
-        self._connection = Connection(self.target)
+        self._metadata = call_metadata(api_key)
+        self._connection = Connection(self.target, tls_of(target, tls))
 
     def stream(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> AsyncStream:
         """Start a completion and iterate over its chunks."""
         request = wire.request_to_proto(prompt, options)
         timeout = checked_timeout(options.get("timeout"))
-        call = self._stub().Generate(request, timeout=timeout, metadata=callers_metadata())
+        metadata = (*self._metadata, *(callers_metadata() or ()))
+        call = self._stub().Generate(request, timeout=timeout, metadata=metadata)
         return AsyncStream(call, self._connection)
 
     async def generate(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Completion:
@@ -141,7 +152,9 @@ class AsyncClient:
         """The served models."""
         timeout = checked_timeout(timeout)
         with self._connection.translated():
-            response = await self._stub().ListModels(pb.ListModelsRequest(), timeout=timeout)
+            response = await self._stub().ListModels(
+                pb.ListModelsRequest(), timeout=timeout, metadata=self._metadata
+            )
         return wire.models_from_proto(response)
 
     async def is_ready(self, timeout: float | None = 1.0) -> bool:

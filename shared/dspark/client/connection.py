@@ -12,13 +12,15 @@ from grpc import aio
 from dspark import rpc
 from dspark.client.closed import ClientClosed
 from dspark.errors import DeadlineExceeded, DSparkError
+from dspark.transport_security.tls_files import TlsFiles
 
 
 class Connection:
     """The channel, made at the first call because it belongs to the loop that runs then."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, tls: TlsFiles | None = None) -> None:
         self._target = target
+        self._tls = tls
         self._channel: aio.Channel | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.is_closed = False
@@ -31,7 +33,7 @@ class Connection:
         if self._loop not in (None, loop) and not self._is_loop_over():
             raise RuntimeError("this client serves another event loop: make one for each loop")
         if self._channel is None or self._loop is not loop:
-            self._channel, self._loop = rpc.channel(self._target), loop
+            self._channel, self._loop = rpc.channel(self._target, self._tls), loop
         return self._channel
 
     async def close(self) -> None:

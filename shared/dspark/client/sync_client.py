@@ -12,6 +12,7 @@ from dspark.client.closed import ClientClosed
 from dspark.client.event_loop import BackgroundLoop
 from dspark.client.options import GenerateOptions, Prompt
 from dspark.client.results import Chunk, Completion, Model, Started
+from dspark.transport_security.tls_files import TlsFiles
 
 
 class Stream(Iterator[Chunk]):
@@ -59,7 +60,7 @@ async def anext_or_none(stream: AsyncStream) -> Chunk | None:
 
 
 class Client:
-    """A connection to a DSpark gateway at ``host:port`` or ``unix:/path``; threads may share it.
+    """An AsyncClient for code that is not async; threads may share it.
 
     ::
 
@@ -71,8 +72,14 @@ class Client:
     Failed calls raise a ``dspark.errors`` class, calls after ``close`` ClientClosed.
     """
 
-    def __init__(self, target: str = DEFAULT_TARGET) -> None:
-        self._client = AsyncClient(target)
+    def __init__(
+        self,
+        target: str = DEFAULT_TARGET,
+        *,
+        api_key: str | None = None,
+        tls: TlsFiles | bool | None = None,
+    ) -> None:
+        self._client = AsyncClient(target, api_key=api_key, tls=tls)
         self._loop = BackgroundLoop.acquire()
         self._is_open = True
 

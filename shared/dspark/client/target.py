@@ -7,13 +7,14 @@ from urllib.parse import urlsplit
 
 from dspark.errors import InvalidArgument
 
+SECURE_SCHEME = "grpcs://"
 _FORMS = "host:port or unix:/path"
 # What gRPC resolves by itself: https://github.com/grpc/grpc/blob/master/doc/naming.md
 _SCHEMES = ("unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:")
 
 
 def checked_target(target: Any) -> str:
-    """The gRPC address, without grpc://; raises InvalidArgument that names target for what is none.
+    """The gRPC address, without grpc:// or grpcs://; raises InvalidArgument that names target for what is none.
 
     A host needs its port: without one gRPC takes that of HTTPS.
     """
@@ -23,7 +24,7 @@ def checked_target(target: Any) -> str:
         raise InvalidArgument("target", f"{target} is an HTTP address; give the gRPC one: {_FORMS}")
     if target.startswith(_SCHEMES):
         return target
-    address = target.removeprefix("grpc://").rstrip("/")
+    address = target.removeprefix("grpc://").removeprefix(SECURE_SCHEME).rstrip("/")
     if not _is_host_and_port(address):
         raise InvalidArgument("target", f"{target!r} is no address; give {_FORMS}")
     return address
