@@ -23,8 +23,8 @@ def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags that say which server to use, and how to make an embedded one."""
     parser.add_argument(
         "--base-url",
-        help="server to use: host:port or grpcs://host:port (gRPC), or http(s)://host:port; default: "
-        f"{DEFAULT_TARGET} if it answers, else embedded services",
+        help="server to use: host:port (gRPC; grpcs://host:port with TLS) or http(s)://host:port; "
+        f"default: {DEFAULT_TARGET} if it answers, else embedded services",
     )
     parser.add_argument("--embedded", action="store_true", help="start services for this command")
     access = parser.add_argument_group(

@@ -21,8 +21,8 @@ from dspark.client.results import Chunk, Completion, Model, Started
 from dspark.client.target import checked_target
 from dspark.client.timeout import checked_timeout
 from dspark.errors import InternalError
-from dspark.transport_security.tls_files import TlsFiles
 from dspark.telemetry.current import callers_metadata
+from dspark.transport_security.tls_files import TlsFiles
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1.inference_service_pb2_grpc import InferenceServiceStub
 

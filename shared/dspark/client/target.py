@@ -14,7 +14,7 @@ _SCHEMES = ("unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:")
 
 
 def checked_target(target: Any) -> str:
-    """The gRPC address, without grpc:// or grpcs://; raises InvalidArgument that names target for what is none.
+    """The gRPC address without its grpc:// or grpcs://; raises InvalidArgument that names target.
 
     A host needs its port: without one gRPC takes that of HTTPS.
     """
