@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import signal
 
+from dspark.cli.failure import CliError
 from dspark.cli.models.prepare import PreparedModel, prepare
 from dspark.cli.progress import Progress
 from dspark.cli.services_config import ServeConfig
 from dspark.cli.supervision.ports import claim_port, join
 from dspark.cli.supervision.running import running_services
 from dspark.cli.supervision.runtime_dir import runtime_dir
-from dspark.cli.supervision.spec import Addresses
+from dspark.cli.supervision.spec import DEPLOYMENT_VARIABLES, Addresses
 from dspark.config import add_arguments, from_namespace
 
 NAME = "serve"
@@ -26,6 +28,7 @@ def add_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    _refuse_deployment_settings()
     config = from_namespace(ServeConfig, arguments)
     http_port = claim_port(config.host, config.http_port, "--http-port")
     grpc_port = claim_port(config.host, config.grpc_port, "--grpc-port")
@@ -38,6 +41,17 @@ def run(arguments: argparse.Namespace) -> int:
     except asyncio.CancelledError:
         progress.note("stopped")
     return 0
+
+
+def _refuse_deployment_settings() -> None:
+    # Whoever sets them counts on them: to serve without would be worse than not to serve.
+    given = [name for name in DEPLOYMENT_VARIABLES if os.environ.get(name)]
+    if given:
+        raise CliError(
+            f"{', '.join(given)}: dspark serve has neither TLS nor API keys; "
+            "start the services one by one for that (python -m dspark.gateway and others)",
+            exit_code=2,
+        )
 
 
 async def _serve(

@@ -12,6 +12,15 @@ from dspark.cli.services_config import ServicesConfig
 from dspark.config import to_arguments
 from dspark.gateway.config import GatewayConfig
 
+# Settings of services that are deployed one by one.
+DEPLOYMENT_VARIABLES = (
+    "DSPARK_TLS_CERT",
+    "DSPARK_TLS_KEY",
+    "DSPARK_TLS_CA",
+    "DSPARK_HTTP_TLS_CERT",
+    "DSPARK_HTTP_TLS_KEY",
+    "DSPARK_API_KEYS_FILE",
+)
 # Whoever stops a server by hand does not wait for long answers to end.
 _DRAIN_S = 2.0
 
@@ -101,5 +110,6 @@ def _spec(
         address=address,
         health_name=f"dspark.v1.{service}",
         arguments=to_arguments(settings),
-        environment=secret or {},
+        # The sockets between the services are private, and nobody else is served unasked.
+        environment=dict.fromkeys(DEPLOYMENT_VARIABLES, "") | (secret or {}),
     )
