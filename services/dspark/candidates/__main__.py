@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 import uvloop
@@ -10,12 +9,12 @@ import uvloop
 from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.server import serve
 from dspark.config import SettingError, bad_settings_end, parse
+from dspark.telemetry.process import telemetry
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     config = parse(CandidatesConfig, "Guesses the next tokens of requests.", argv)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    with bad_settings_end("candidates"):
+    with bad_settings_end("candidates"), telemetry("candidates", config):
         try:
             uvloop.run(serve(config))
         except ValueError as error:

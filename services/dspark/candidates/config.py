@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dspark.config import setting
+from dspark.telemetry.logs import LogSettings
 from dspark.transport_security.settings import ALLOW_PEERS_HELP, BackendTransportSettings
 
 
 @dataclass(frozen=True, slots=True)
-class CandidatesConfig(BackendTransportSettings):
+class CandidatesConfig(BackendTransportSettings, LogSettings):
     """Each field is a flag and an environment variable; see ``dspark.config``."""
 
     listen: str = setting("0.0.0.0:50071", "address: host:port or unix:/path")
@@ -41,6 +42,7 @@ class CandidatesConfig(BackendTransportSettings):
 
     def __post_init__(self) -> None:
         self.check_transport()
+        self.check_logs()
         self.serving(self.allow_peers)
         if not self.sources:
             raise ValueError("sources: name at least one")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dspark.config import setting
+from dspark.telemetry.logs import LogSettings
 from dspark.transport_security.settings import (
     ServerTransport,
     TransportSettings,
@@ -15,7 +16,7 @@ from dspark.transport_security.tls_files import TlsFiles
 
 
 @dataclass(frozen=True)
-class GatewayConfig(TransportSettings):
+class GatewayConfig(TransportSettings, LogSettings):
     """Addresses are ``host:port`` or ``unix:/path``; port 0 picks a free one."""
 
     model_dir: str = field(metadata={"help": "folder with tokenizer.json and the chat template"})
@@ -39,6 +40,7 @@ class GatewayConfig(TransportSettings):
 
     def __post_init__(self) -> None:
         self.check_transport()
+        self.check_logs()
         check_all_or_none(http_tls_cert=self.http_tls_cert, http_tls_key=self.http_tls_key)
         if self.metrics_need_key and not self.api_keys_file:
             raise ValueError("--metrics-need-key needs --api-keys-file")

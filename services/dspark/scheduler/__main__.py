@@ -13,6 +13,7 @@ from dspark.metrics.endpoint import MetricsEndpoint
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.metrics import metrics_registry
 from dspark.scheduler.server import SchedulerServer
+from dspark.telemetry.process import telemetry
 
 log = logging.getLogger("dspark.scheduler")
 
@@ -38,10 +39,7 @@ async def serve(settings: SchedulerConfig) -> None:
 
 def main() -> None:
     settings = config.parse(SchedulerConfig, "Runs requests to their end.")
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    with config.bad_settings_end("scheduler"):
+    with config.bad_settings_end("scheduler"), telemetry("scheduler", settings):
         uvloop.run(serve(settings))
 
 

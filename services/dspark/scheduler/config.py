@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 
 from dspark.config import setting
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
+from dspark.telemetry.logs import LogSettings
 from dspark.transport_security.settings import ALLOW_PEERS_HELP, BackendTransportSettings
 
 _POLICY = PolicySettings()
@@ -29,7 +29,7 @@ _POSITIVE = (
 
 
 @dataclass(frozen=True)
-class SchedulerConfig(BackendTransportSettings):
+class SchedulerConfig(BackendTransportSettings, LogSettings):
     """Where the scheduler listens, whom it calls, and how it batches and speculates."""
 
     listen: str = field(metadata={"help": "address to serve on: host:port or unix:/path"})
@@ -66,11 +66,11 @@ class SchedulerConfig(BackendTransportSettings):
     stall_s: float = setting(30.0, "time without a finished step that counts as unhealthy")
     drain_s: float = setting(30.0, "time for running requests to end after SIGTERM")
     metrics_port: int = setting(0, "port of /metrics; 0 means none")
-    log_level: str = setting("INFO", "logging level")
     allow_peers: tuple[str, ...] = setting(("gateway",), ALLOW_PEERS_HELP)
 
     def __post_init__(self) -> None:
         self.check_transport()
+        self.check_logs()
         self.serving(self.allow_peers)
         if not self.verifier:
             raise ValueError("verifier must name at least one address")
@@ -82,5 +82,3 @@ class SchedulerConfig(BackendTransportSettings):
         for name in ("drain_s", "failover_s"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be 0 or more seconds")
-        if self.log_level.upper() not in logging.getLevelNamesMapping():
-            raise ValueError(f"log_level {self.log_level!r} is no level of Python's logging")

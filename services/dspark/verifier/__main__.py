@@ -12,10 +12,13 @@ import sys
 import uvloop
 
 from dspark.config import bad_settings_end, parse
+from dspark.telemetry.process import telemetry
 from dspark.verifier.allocator import keep_freed_memory
 from dspark.verifier.config import VerifierConfig
 from dspark.verifier.interfaces import LoadedModel, ModelRefused, Progress
 from dspark.verifier.server import serve
+
+log = logging.getLogger("dspark.verifier")
 
 EXIT_REFUSED = 2
 
@@ -38,6 +41,11 @@ def print_progress(line: str) -> None:
     print(f"progress: {line}", file=sys.stderr, flush=True)
 
 
+def log_progress(line: str) -> None:
+    """For readers who want nothing but JSON."""
+    log.info("%s", line)
+
+
 async def run(config: VerifierConfig) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code."""
     stop = asyncio.Event()
@@ -45,17 +53,19 @@ async def run(config: VerifierConfig) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     try:
-        await serve(config, load, print_progress, stop)
+        await serve(config, load, log_progress if config.logs_json else print_progress, stop)
     except ModelRefused as refusal:
-        print(f"error: {config.model}: {refusal}", file=sys.stderr, flush=True)
+        if config.logs_json:
+            log.error("%s: %s", config.model, refusal)
+        else:
+            print(f"error: {config.model}: {refusal}", file=sys.stderr, flush=True)
         return EXIT_REFUSED
     return 0
 
 
 def main() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     config = parse(VerifierConfig, "Serve one model to DSpark schedulers.")
-    with bad_settings_end("verifier"):
+    with bad_settings_end("verifier"), telemetry("verifier", config):
         code = uvloop.run(run(config))
     sys.stdout.flush()
     # A model that is still loading must not keep the process alive.

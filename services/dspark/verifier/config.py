@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from dspark.telemetry.logs import LogSettings
 from dspark.transport_security.settings import ALLOW_PEERS_HELP, BackendTransportSettings
 
 EXACTNESS = ("strict", "fast")
@@ -11,7 +12,7 @@ WEIGHT_DTYPES = ("auto", "bf16", "fp16", "fp32", "int8")
 
 
 @dataclass(frozen=True, slots=True)
-class VerifierConfig(BackendTransportSettings):
+class VerifierConfig(BackendTransportSettings, LogSettings):
     """Flags and variables of ``python -m dspark.verifier``; see the help text of each field."""
 
     model: str = field(metadata={"help": "model directory, GGUF file or hub id"})
@@ -81,6 +82,7 @@ class VerifierConfig(BackendTransportSettings):
 
     def __post_init__(self) -> None:
         self.check_transport()
+        self.check_logs()
         self.serving(self.allow_peers)
         if self.block_size < 1:
             raise ValueError("--block-size must be at least 1")

@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import re
 import sys
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -15,40 +16,45 @@ from dspark.telemetry.log_lines import TEXT, JsonLines
 FORMATS = ("text", "json")
 MASK = "***"
 log = logging.getLogger("dspark.config")
-_URL_PASSWORD = re.compile(r"(?<=://)([^/@\s]*):[^/@\s]*@")
+_URL_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):\S*@")
 
 
-def format_setting() -> Any:
-    """The field ``log_format`` of a config."""
-    return setting(FORMATS[0], "form of log lines", choices=FORMATS)
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """To be inherited by a service's config, which calls ``check_logs`` when it is made.
+
+    Without slots, because a class cannot inherit those of two.
+    """
+
+    log_format: str = setting(FORMATS[0], "form of log lines", choices=FORMATS)
+    log_level: str = setting("INFO", "logging level")
+
+    def check_logs(self) -> None:
+        """Raises ValueError."""
+        if self.log_format not in FORMATS:
+            raise ValueError(f"log_format must be one of {', '.join(FORMATS)}")
+        if self.log_level.upper() not in logging.getLevelNamesMapping():
+            raise ValueError(f"log_level {self.log_level!r} is no level of Python's logging")
+
+    @property
+    def logs_json(self) -> bool:
+        return self.log_format == "json"
 
 
-def level_setting() -> Any:
-    """The field ``log_level`` of a config; ``check_level`` checks it."""
-    return setting("INFO", "logging level")
-
-
-def check_level(level: str) -> None:
-    """Raises ValueError for what is no level of Python's logging."""
-    if level.upper() not in logging.getLevelNamesMapping():
-        raise ValueError(f"log_level {level!r} is no level of Python's logging")
-
-
-def configure(service: str, config: Any) -> None:
+def configure(service: str, config: LogSettings) -> None:
     """Send all logs of the process to stderr in the config's form, and log its settings.
 
     What libraries log, warnings and uncaught exceptions take the same way.
     """
     handler = logging.StreamHandler()
-    is_json = config.log_format == "json"
-    handler.setFormatter(JsonLines(service) if is_json else logging.Formatter(TEXT))
+    handler.setFormatter(JsonLines(service) if config.logs_json else logging.Formatter(TEXT))
     logging.basicConfig(level=config.log_level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
-    if is_json:
+    if config.logs_json:
         sys.excepthook = _log_uncaught
     settings = effective(config)
     text = " ".join(f"{name}={value}" for name, value in settings.items())
-    shown = "" if is_json else f": {text}"
+    shown = "" if config.logs_json else f": {text}"
     log.info("%s settings%s", service, shown, extra={"fields": {"settings": settings}})
 
 

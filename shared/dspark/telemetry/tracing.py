@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import threading
@@ -54,8 +53,3 @@ def stop(flush_s: float = FLUSH_S) -> None:
     thread = threading.Thread(target=shut_down, daemon=True)
     thread.start()
     thread.join(flush_s)
-
-
-async def stop_in_background(flush_s: float = FLUSH_S) -> None:
-    """``stop`` that leaves the event loop free."""
-    await asyncio.to_thread(stop, flush_s)
