@@ -78,8 +78,23 @@ class ProposeOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceRate:
+    """What asking one source costs in milliseconds, as running averages."""
+
+    name: str
+    ms_per_request: float
+    ms_per_node: float
+
+
+@dataclass(frozen=True, slots=True)
 class CandidatesInfo:
-    """The running sources, and how many top successors a row they want to observe."""
+    """The running sources, how many top successors a row they want to observe, and their costs."""
 
     sources: tuple[str, ...]
     top_k: int
+    rates: tuple[SourceRate, ...] = ()
+
+    @property
+    def ms_per_request(self) -> float:
+        """What all sources together are known to cost for one request."""
+        return sum(rate.ms_per_request for rate in self.rates)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from dspark.sampling import FinishReason, SamplingParams
 from dspark.token_tree import TokenTree
@@ -101,9 +102,20 @@ class StepOutcome:
     num_free_blocks: int = 0
 
 
+class VerifyCost(NamedTuple):
+    """The measured time of a pass whose rows attend to ``context`` tokens; 0 is not known."""
+
+    rows: int
+    milliseconds: float
+    context: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class VerifierInfo:
-    """What a verifier says of itself; ``verify_costs`` is (rows, ms), ascending and monotone."""
+    """What a verifier says of itself.
+
+    ``verify_costs`` goes by context, then rows; it is monotone in both.
+    """
 
     model_id: str
     model_digest: str
@@ -117,7 +129,7 @@ class VerifierInfo:
     kernel_class: str
     dtype: str
     device: str
-    verify_costs: tuple[tuple[int, float], ...]
+    verify_costs: tuple[VerifyCost, ...]
 
     @property
     def arithmetic(self) -> tuple[str, str, str, int]:

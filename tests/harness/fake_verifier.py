@@ -19,6 +19,7 @@ from dspark.step import (
     StepOutcome,
     StepPlan,
     VerifierInfo,
+    VerifyCost,
     WorkResult,
     WorkStatus,
 )
@@ -98,7 +99,7 @@ class FakeVerifier(FakeService):
             kernel_class="hash",
             dtype="int",
             device="cpu",
-            verify_costs=self.costs,
+            verify_costs=tuple(VerifyCost(*cost) for cost in self.costs),
         )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dspark.step import VerifyCost
 from dspark.verifier.config import VerifierConfig
 from dspark.verifier.interfaces import LoadedModel, Progress
 from dspark.verifier.server import Load
@@ -31,7 +32,7 @@ def fake_loader(
             dtype="float32",
             device="cpu",
             max_step_rows=64,
-            verify_costs=((1, 1.0), (16, 2.0), (64, 6.0)),
+            verify_costs=(VerifyCost(1, 1.0), VerifyCost(16, 2.0), VerifyCost(64, 6.0)),
         )
 
     return load

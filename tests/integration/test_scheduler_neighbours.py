@@ -14,7 +14,7 @@ from dspark.candidates.proposer import Proposer
 from dspark.candidates.registry import build_sources
 from dspark.candidates.server import CandidatesServer
 from dspark.sampling import SamplingParams, SpeculationParams
-from dspark.step import VerifierInfo
+from dspark.step import VerifierInfo, VerifyCost
 from dspark.v1.verifier_service_pb2_grpc import add_VerifierServiceServicer_to_server
 from dspark.verifier.engine import Engine
 from dspark.verifier.engine_thread import EngineThread
@@ -53,7 +53,7 @@ def info_of(engine: Engine) -> VerifierInfo:
         kernel_class="fake",
         dtype="float32",
         device="cpu",
-        verify_costs=COSTS,
+        verify_costs=tuple(VerifyCost(*cost) for cost in COSTS),
     )
 
 

@@ -47,9 +47,11 @@ class Proposer:
 
     @property
     def info(self) -> CandidatesInfo:
+        rates = (runner.rate.of(runner.name) for runner in self.runners)
         return CandidatesInfo(
             sources=tuple(runner.name for runner in self.runners),
             top_k=max((runner.source.top_k for runner in self.runners), default=0),
+            rates=tuple(rate for rate in rates if rate is not None),
         )
 
     async def start(self) -> None:

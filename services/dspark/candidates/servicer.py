@@ -31,8 +31,7 @@ class CandidatesServicer(pb_grpc.CandidatesServiceServicer):
     async def GetCandidatesInfo(
         self, request: pb.GetCandidatesInfoRequest, context: _Context
     ) -> pb.GetCandidatesInfoResponse:
-        info = self._proposer.info
-        return pb.GetCandidatesInfoResponse(sources=info.sources, top_k=info.top_k)
+        return wire.info_to_proto(self._proposer.info)
 
     async def Propose(self, request: pb.ProposeRequest, context: _Context) -> pb.ProposeResponse:
         return await self._propose(request, _time_left(context))

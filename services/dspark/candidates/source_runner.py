@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from dspark.candidates.running_rate import RunningRate
 from dspark.candidates.sources.interface import CandidateSource, Trees
 from dspark.circuit_breaker import CircuitBreaker
 
@@ -32,6 +33,7 @@ class SourceRunner:
         self.num_rounds = 0
         self.num_nodes = 0
         self.total_ns = 0
+        self.rate = RunningRate()
         self._breaker = breaker
         self._next_log = 0.0
 
@@ -49,8 +51,10 @@ class SourceRunner:
     def delivered(self, trees: Trees, cost_ns: int) -> None:
         """It gave sound trees. If they took too long that is a failure all the same."""
         self.num_rounds += 1
-        self.num_nodes += sum(len(tree.token_ids) for tree in trees)
+        num_nodes = sum(len(tree.token_ids) for tree in trees)
+        self.num_nodes += num_nodes
         self.total_ns += cost_ns
+        self.rate.add(len(trees), num_nodes, cost_ns)
         if cost_ns > self._max_cost_ns:
             self.failed("late")
         else:

@@ -50,6 +50,12 @@ class Batch:
         return sum(rows.commits for rows in self.scheduled)
 
     @property
+    def mean_context(self) -> float:
+        """Tokens that a row attends to, averaged over the requests; 0 without any."""
+        ends = [r.request.num_computed_tokens + r.max_pending_rows for r in self.scheduled]
+        return sum(ends) / len(ends) if ends else 0.0
+
+    @property
     def has_decodes(self) -> bool:
         """Whether there are any ``decodes``."""
         return any(not r.is_admission and r.request.num_pending_tokens == 1 for r in self.scheduled)

@@ -10,7 +10,12 @@ from dspark.proposal import CandidatesInfo, CandidatesUpdate, ProposeItem, Propo
 from dspark.transport_security.tls_files import TlsFiles
 from dspark.v1 import candidates_service_pb2 as pb
 from dspark.v1 import candidates_service_pb2_grpc as pb_grpc
-from dspark.wire.proposal import items_to_proto, outcome_from_proto, update_to_proto
+from dspark.wire.proposal import (
+    info_from_proto,
+    items_to_proto,
+    outcome_from_proto,
+    update_to_proto,
+)
 
 CANDIDATES = "candidates"  # its name in errors
 INFO_TIMEOUT_S = 1.0
@@ -30,7 +35,7 @@ class CandidatesClient:
         request = pb.GetCandidatesInfoRequest()
         with rpc.errors_of(CANDIDATES):
             message = await self._stub.GetCandidatesInfo(request, timeout=INFO_TIMEOUT_S)
-        return CandidatesInfo(tuple(message.sources), message.top_k)
+        return info_from_proto(message)
 
     async def propose(
         self,

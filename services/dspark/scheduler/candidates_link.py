@@ -22,6 +22,8 @@ OBSERVE_TIMEOUT_S = 2.0
 OBSERVE_INTERVAL = 16
 INFO_BACKOFF_S = (0.1, 5.0)
 INFO_INTERVAL_S = 1.0
+# What sources cost changes slowly; it is asked for this often while candidates are in use.
+RATES_INTERVAL_S = 10.0
 
 
 class Candidates(Protocol):
@@ -105,6 +107,8 @@ class CandidatesLink:
             return None
         self.graph.delivered(delivery, outcome.unknown_request_ids)
         self._close_breaker()
+        if time.monotonic() - self._asked_info_at > RATES_INTERVAL_S:
+            self.connect()
         return outcome
 
     def observe_in_background(self, requests: Sequence[Request]) -> None:

@@ -24,6 +24,16 @@ class CostTable:
             rows, ms = monotone[-2]
             self._slope = (self._last_ms - ms) / (self._last_rows - rows)
 
+    def towards(self, other: CostTable, share: float) -> CostTable:
+        """The table ``share`` of the way to ``other``; 1 is there, more is beyond."""
+        last_rows = max(self.max_rows, other.max_rows)
+        return CostTable(
+            [
+                (rows, self.ms(rows) + share * (other.ms(rows) - self.ms(rows)))
+                for rows in range(last_rows + 1)
+            ]
+        )
+
     @property
     def max_rows(self) -> int:
         """Rows of the last measured point."""

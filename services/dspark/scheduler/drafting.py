@@ -21,9 +21,9 @@ from dspark.scheduler.policy.interface import (
     SpeculationPolicy,
     StepContext,
 )
+from dspark.scheduler.propose_price import ProposePrice
 from dspark.scheduler.request import Request
 from dspark.scheduler.source_mutes import SourceMutes
-from dspark.scheduler.stats import MovingAverage
 from dspark.step import WorkResult
 from dspark.token_tree import TokenTree
 
@@ -80,7 +80,7 @@ class Drafting:
     costs: OnlineCosts | None
     books: DraftingBooks = field(default_factory=DraftingBooks)
     calibration: Calibration = field(default_factory=Calibration)
-    propose_ms: MovingAverage = field(default_factory=lambda: MovingAverage(FIRST_PROPOSE_MS))
+    propose_price: ProposePrice = field(default_factory=lambda: ProposePrice(FIRST_PROPOSE_MS))
     step: int = 0
     # time that the last step waited for candidates, and all that drafting took of it
     waited_ms: float = 0.0
@@ -91,6 +91,7 @@ class Drafting:
     # what each request may ask for in the next step, if that is decided already
     _foreseen: dict[Request, Budget] | None = None
     _asked_at: int = -SUCCESSOR_STEPS
+    _mean_context: float = 0.0
     _profiles: deque[tuple[float, ...]] = field(default_factory=lambda: deque(maxlen=NUM_PROFILES))
 
     def __post_init__(self) -> None:
@@ -125,6 +126,7 @@ class Drafting:
     async def draft(self, batch: Batch, overhead_ms: float) -> Drafts:
         """A tree for each decoding request that gets one."""
         self.step += 1
+        self._mean_context = batch.mean_context
         self.waited_ms = self.took_ms = 0.0
         self.offered = {}
         link = self.link
@@ -141,9 +143,9 @@ class Drafting:
             for request, tree in trees.items()
         ]
         self._remember_profiles(asked, trees, scored)
-        chosen = self.policy.select(scored, self._context(batch, overhead_ms))
+        chosen = self.policy.select(scored, self._context(batch, overhead_ms, len(asked)))
         self.took_ms = (time.perf_counter() - started) * 1e3
-        self.propose_ms.add(self.took_ms)
+        self.propose_price.add(self.took_ms, len(asked), link.info)
         bought = {request: tree for request, tree in zip(trees, chosen, strict=True) if tree}
         if not bought:
             reason = Fallback.NOT_BOUGHT if trees else Fallback.EMPTY
@@ -173,7 +175,7 @@ class Drafting:
     def note_forward(self, num_rows: int, forward_ms: float) -> None:
         """What a pass took, for the prices of the next ones."""
         if self.costs is not None:
-            self.costs.observe(num_rows, forward_ms)
+            self.costs.observe(num_rows, forward_ms, self._mean_context)
 
     def end(self, request: Request, completed: bool) -> None:
         self._states.pop(request, None)
@@ -218,7 +220,7 @@ class Drafting:
 
     def _price(self, wishes: Sequence[_Wish], batch: Batch, overhead_ms: float) -> list[Budget]:
         views = [wish.view for wish in wishes]
-        return self.policy.budget(views, self._context(batch, overhead_ms))
+        return self.policy.budget(views, self._context(batch, overhead_ms, len(views)))
 
     def _wishes(self, link: CandidatesLink, batch: Batch) -> list[_Wish]:
         wishes = (
@@ -310,14 +312,15 @@ class Drafting:
             state.profiles.append(profile)
             self._profiles.append(profile)
 
-    def _context(self, batch: Batch, overhead_ms: float) -> StepContext:
+    def _context(self, batch: Batch, overhead_ms: float, num_asked: int) -> StepContext:
+        info = None if self.link is None else self.link.info
         return StepContext(
             num_rows=batch.num_rows,
             num_committing=batch.num_committing,
             max_nodes=batch.max_nodes,
             overhead_ms=overhead_ms,
-            propose_ms=self.propose_ms.value,
-            costs=None if self.costs is None else self.costs.table,
+            propose_ms=self.propose_price.ms(num_asked, info),
+            costs=None if self.costs is None else self.costs.at(batch.mean_context),
         )
 
     def _state(self, request: Request) -> _DraftState:

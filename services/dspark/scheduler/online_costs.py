@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from dspark.scheduler.context_costs import ContextCosts
 from dspark.scheduler.cost_table import CostTable
+from dspark.step import VerifyCost
 
-# Share by which one observation moves the point it falls on; each doubling of rows between them
-# halves it.
+# Share by which one observation moves the point it falls on; each doubling of rows or of the
+# context between them halves it.
 LEARNING_RATE = 0.05
 # One pass beyond this factor of what was expected is a hiccup, and counts as this factor.
 MAX_RATIO = 4.0
@@ -22,28 +24,42 @@ REFRESH_INTERVAL = 8
 
 
 class OnlineCosts:
-    """Starts as the measured points (rows, ms); ``table`` is what they are worth now."""
+    """Starts as the measured points; ``at`` is what they are worth now.
 
-    def __init__(self, points: Sequence[tuple[int, float]]) -> None:
-        self._points = tuple(points)
+    A point is (rows, ms) or a VerifyCost, and without a context it stands for all contexts.
+    """
+
+    def __init__(self, points: Sequence[tuple[int, float] | VerifyCost]) -> None:
+        self._points = tuple(VerifyCost(*point) for point in points)
         self._ratios = [1.0] * len(self._points)
+        self._has_contexts = len({point.context for point in self._points}) > 1
         self._num_observed = 0
-        self._measured = self.table = CostTable(points)
+        self._measured = self._now = ContextCosts(self._points)
 
     @classmethod
-    def measured(cls, points: Sequence[tuple[int, float]]) -> OnlineCosts | None:
+    def measured(cls, points: Sequence[VerifyCost]) -> OnlineCosts | None:
         """None when nothing was measured."""
         return cls(points) if points else None
 
-    def observe(self, rows: int, ms: float) -> None:
+    def at(self, context: float) -> CostTable:
+        """The table for rows that attend to so many tokens on average."""
+        return self._now.at(context)
+
+    def observe(self, rows: int, ms: float, context: float = 0.0) -> None:
         """Take in one pass; passes beyond the measured rows tell nothing of the points."""
         if not 0 < rows <= self._measured.max_rows or ms <= 0:
             return
-        ratio = min(max(ms / self._measured.ms(rows), 1 / MAX_RATIO), MAX_RATIO)
-        for index, (point, _) in enumerate(self._points):
-            weight = LEARNING_RATE * 0.5 ** abs(math.log2(rows / point))
+        expected = self._measured.at(context).ms(rows)
+        ratio = min(max(ms / expected, 1 / MAX_RATIO), MAX_RATIO)
+        for index, point in enumerate(self._points):
+            distance = abs(math.log2(rows / point.rows))
+            if self._has_contexts:
+                distance += abs(math.log2((context + 1) / (point.context + 1)))
+            weight = LEARNING_RATE * 0.5**distance
             self._ratios[index] += weight * (ratio - self._ratios[index])
         self._num_observed += 1
         if self._num_observed % REFRESH_INTERVAL == 0:
             pairs = zip(self._points, self._ratios, strict=True)
-            self.table = CostTable([(point, cost * r) for (point, cost), r in pairs])
+            self._now = ContextCosts(
+                [p._replace(milliseconds=p.milliseconds * ratio) for p, ratio in pairs]
+            )

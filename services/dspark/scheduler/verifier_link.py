@@ -122,7 +122,7 @@ class VerifierLink:
         """None leaves it to the client's own deadline."""
         if not self._has_heir():
             return None
-        slowest_ms = max((cost for _, cost in self.info.verify_costs), default=0.0)
+        slowest_ms = max((c.milliseconds for c in self.info.verify_costs), default=0.0)
         return self._failover_s + SLOW_STEP_FACTOR * slowest_ms / 1e3
 
     def _patience_s(self, error: Exception) -> float:

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dspark.step import VerifyCost
 from dspark.verifier.forward_batch import ForwardBatch, IntArray
 
 # Says one line about the long part that runs now, such as "loading weights".
@@ -49,8 +50,8 @@ class LoadedModel:
     """A model that is loaded, self-tested and warmed up, with its KV pool.
 
     ``model_digest`` identifies weights and dtype, ``kernel_class`` the arithmetic. ``exactness``
-    is "strict" only where the row-invariance self-test passed. ``verify_costs`` is
-    (rows, milliseconds), ascending and monotone.
+    is "strict" only where the row-invariance self-test passed. ``verify_costs`` goes
+    by context, then rows; it is monotone in both.
     """
 
     runner: ModelRunner
@@ -61,4 +62,4 @@ class LoadedModel:
     dtype: str
     device: str
     max_step_rows: int
-    verify_costs: tuple[tuple[int, float], ...]
+    verify_costs: tuple[VerifyCost, ...]

@@ -12,12 +12,24 @@ class GetCandidatesInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetCandidatesInfoResponse(_message.Message):
-    __slots__ = ("sources", "top_k")
+    __slots__ = ("sources", "top_k", "source_rates")
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_RATES_FIELD_NUMBER: _ClassVar[int]
     sources: _containers.RepeatedScalarFieldContainer[str]
     top_k: int
-    def __init__(self, sources: _Optional[_Iterable[str]] = ..., top_k: _Optional[int] = ...) -> None: ...
+    source_rates: _containers.RepeatedCompositeFieldContainer[SourceRate]
+    def __init__(self, sources: _Optional[_Iterable[str]] = ..., top_k: _Optional[int] = ..., source_rates: _Optional[_Iterable[_Union[SourceRate, _Mapping]]] = ...) -> None: ...
+
+class SourceRate(_message.Message):
+    __slots__ = ("name", "milliseconds_per_request", "milliseconds_per_node")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MILLISECONDS_PER_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    MILLISECONDS_PER_NODE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    milliseconds_per_request: float
+    milliseconds_per_node: float
+    def __init__(self, name: _Optional[str] = ..., milliseconds_per_request: _Optional[float] = ..., milliseconds_per_node: _Optional[float] = ...) -> None: ...
 
 class CandidatesUpdate(_message.Message):
     __slots__ = ("sequences", "successors", "releases")

@@ -69,12 +69,14 @@ class GetVerifierInfoResponse(_message.Message):
     def __init__(self, model_id: _Optional[str] = ..., model_digest: _Optional[str] = ..., vocab_size: _Optional[int] = ..., max_model_len: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., block_size: _Optional[int] = ..., num_blocks: _Optional[int] = ..., max_step_rows: _Optional[int] = ..., exactness: _Optional[str] = ..., kernel_class: _Optional[str] = ..., dtype: _Optional[str] = ..., device: _Optional[str] = ..., verify_costs: _Optional[_Iterable[_Union[VerifyCost, _Mapping]]] = ...) -> None: ...
 
 class VerifyCost(_message.Message):
-    __slots__ = ("rows", "milliseconds")
+    __slots__ = ("rows", "milliseconds", "context")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     MILLISECONDS_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
     rows: int
     milliseconds: float
-    def __init__(self, rows: _Optional[int] = ..., milliseconds: _Optional[float] = ...) -> None: ...
+    context: int
+    def __init__(self, rows: _Optional[int] = ..., milliseconds: _Optional[float] = ..., context: _Optional[int] = ...) -> None: ...
 
 class StepRequest(_message.Message):
     __slots__ = ("scheduler_id", "step_id", "releases", "admissions", "work", "top_k", "traceparents")

@@ -5,16 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dspark.proposal import (
+    CandidatesInfo,
     CandidatesUpdate,
     DraftProposal,
     ProposeItem,
     ProposeOutcome,
     SequenceEnd,
     SequenceUpdate,
+    SourceRate,
     Successors,
 )
 from dspark.v1 import candidates_service_pb2 as pb
 from dspark.wire.token_tree import tree_from_proto, tree_to_proto
+
+
+def info_to_proto(info: CandidatesInfo) -> pb.GetCandidatesInfoResponse:
+    return pb.GetCandidatesInfoResponse(
+        sources=info.sources,
+        top_k=info.top_k,
+        source_rates=[
+            pb.SourceRate(
+                name=rate.name,
+                milliseconds_per_request=rate.ms_per_request,
+                milliseconds_per_node=rate.ms_per_node,
+            )
+            for rate in info.rates
+        ],
+    )
+
+
+def info_from_proto(message: pb.GetCandidatesInfoResponse) -> CandidatesInfo:
+    return CandidatesInfo(
+        sources=tuple(message.sources),
+        top_k=message.top_k,
+        rates=tuple(
+            SourceRate(rate.name, rate.milliseconds_per_request, rate.milliseconds_per_node)
+            for rate in message.source_rates
+        ),
+    )
 
 
 def update_to_proto(update: CandidatesUpdate) -> pb.CandidatesUpdate:

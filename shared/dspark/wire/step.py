@@ -9,6 +9,7 @@ from dspark.step import (
     StepOutcome,
     StepPlan,
     VerifierInfo,
+    VerifyCost,
     WorkResult,
     WorkStatus,
 )
@@ -163,7 +164,10 @@ def verifier_info_to_proto(info: VerifierInfo) -> pb.GetVerifierInfoResponse:
         kernel_class=info.kernel_class,
         dtype=info.dtype,
         device=info.device,
-        verify_costs=[pb.VerifyCost(rows=r, milliseconds=ms) for r, ms in info.verify_costs],
+        verify_costs=[
+            pb.VerifyCost(rows=rows, milliseconds=milliseconds, context=context)
+            for rows, milliseconds, context in info.verify_costs
+        ],
     )
 
 
@@ -181,5 +185,7 @@ def verifier_info_from_proto(message: pb.GetVerifierInfoResponse) -> VerifierInf
         kernel_class=message.kernel_class,
         dtype=message.dtype,
         device=message.device,
-        verify_costs=tuple((cost.rows, cost.milliseconds) for cost in message.verify_costs),
+        verify_costs=tuple(
+            VerifyCost(cost.rows, cost.milliseconds, cost.context) for cost in message.verify_costs
+        ),
     )

@@ -19,7 +19,7 @@ def observe(costs: OnlineCosts, rows: int, ms: float, times: int) -> None:
 
 
 def test_before_anything_is_seen_it_is_what_was_measured() -> None:
-    assert [OnlineCosts(POINTS).table.ms(rows) for rows, _ in POINTS] == [ms for _, ms in POINTS]
+    assert [OnlineCosts(POINTS).at(0).ms(rows) for rows, _ in POINTS] == [ms for _, ms in POINTS]
 
 
 def test_a_slower_machine_is_slower_at_all_rows() -> None:
@@ -27,7 +27,7 @@ def test_a_slower_machine_is_slower_at_all_rows() -> None:
     for rows, ms in POINTS:
         observe(costs, rows, 2 * ms, 400)
     for rows, ms in POINTS:
-        assert costs.table.ms(rows) == pytest.approx(2 * ms, rel=0.02)
+        assert costs.at(0).ms(rows) == pytest.approx(2 * ms, rel=0.02)
 
 
 def test_a_point_that_was_measured_wrongly_heals_without_the_others() -> None:
@@ -35,21 +35,21 @@ def test_a_point_that_was_measured_wrongly_heals_without_the_others() -> None:
     for _ in range(400):
         costs.observe(1, 10.0)
         costs.observe(8, 16.0)
-    assert costs.table.ms(8) == pytest.approx(16.0, rel=0.2)
-    assert costs.table.ms(1) == pytest.approx(10.0, rel=0.2)
+    assert costs.at(0).ms(8) == pytest.approx(16.0, rel=0.2)
+    assert costs.at(0).ms(1) == pytest.approx(10.0, rel=0.2)
 
 
 def test_hiccups_count_as_slow_not_as_what_they_took() -> None:
     costs = OnlineCosts(POINTS)
     observe(costs, 1, 1e6, 400)
-    assert costs.table.ms(1) == pytest.approx(10.0 * MAX_RATIO, rel=0.01)
+    assert costs.at(0).ms(1) == pytest.approx(10.0 * MAX_RATIO, rel=0.01)
 
 
 @pytest.mark.parametrize(("rows", "ms"), [(0, 5.0), (65, 500.0), (1, 0.0), (1, -1.0)])
 def test_what_tells_nothing_changes_nothing(rows: int, ms: float) -> None:
     costs = OnlineCosts(POINTS)
     observe(costs, rows, ms, 100)
-    assert costs.table.ms(1) == 10.0
+    assert costs.at(0).ms(1) == 10.0
 
 
 @given(st.lists(st.tuples(st.integers(1, 64), st.floats(0.01, 1e4)), max_size=100))
@@ -57,7 +57,7 @@ def test_more_rows_never_cost_less(passes: list[tuple[int, float]]) -> None:
     costs = OnlineCosts(POINTS)
     for rows, ms in passes:
         costs.observe(rows, ms)
-    table = [costs.table.ms(rows) for rows in range(100)]
+    table = [costs.at(0).ms(rows) for rows in range(100)]
     assert all(b >= a - 1e-9 for a, b in pairwise(table))
 
 

@@ -25,6 +25,7 @@ from dspark.scheduler.drafting import Drafting, DraftLimits
 from dspark.scheduler.online_costs import OnlineCosts
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
+from dspark.scheduler.propose_price import ProposePrice
 from dspark.scheduler.request import Request
 from dspark.step import WorkResult, WorkStatus
 from dspark.token_tree import TokenTree, chain
@@ -92,7 +93,7 @@ async def tokens_per_ms(source: Source, costs: Points, num_requests: int, policy
     table, num_tokens, total_ms = CostTable(costs), 0, 0.0
     for _ in range(NUM_STEPS):
         num_calls = source.num_calls
-        drafting.propose_ms.value = PROPOSE_MS
+        drafting.propose_price = ProposePrice(PROPOSE_MS)
         batch = Batch(tuple(ScheduledRows(request, 1) for request in requests), max_nodes=200)
         drafts = await drafting.draft(batch, OVERHEAD_MS)
         num_nodes = sum(len(tree) for tree in drafts.values())

@@ -8,7 +8,7 @@ import pytest
 
 from dspark.errors import BackendUnavailable, InternalError, NotReady
 from dspark.scheduler.verifier_link import VerifierLink, VerifierLost
-from dspark.step import StepOutcome, StepPlan, VerifierInfo
+from dspark.step import StepOutcome, StepPlan, VerifierInfo, VerifyCost
 from harness.fake_verifier import FakeVerifier
 
 INFO = FakeVerifier().info
@@ -94,6 +94,7 @@ async def test_another_model_is_not_asked_to_continue(change: dict[str, object])
 
 async def test_the_same_model_with_other_measurements_continues() -> None:
     client = Scripted(
-        BackendUnavailable("verifier", "restart"), info=replace(INFO, verify_costs=((1, 2.0),))
+        BackendUnavailable("verifier", "restart"),
+        info=replace(INFO, verify_costs=(VerifyCost(1, 2.0),)),
     )
     assert (await (await connected(client)).step(PLAN)).step_id == 7

@@ -112,7 +112,7 @@ INFO = st.builds(
     kernel_class=NAMES,
     dtype=NAMES,
     device=NAMES,
-    verify_costs=tuples_of(st.tuples(U32, F32)),
+    verify_costs=tuples_of(st.builds(step.VerifyCost, U32, F32, U32)),
 )
 REQUEST = st.builds(
     generation.RequestSpec,
@@ -148,6 +148,13 @@ PROPOSED = st.builds(
     source_costs_ns=st.dictionaries(NAMES, U64, max_size=3),
 )
 
+CANDIDATES_INFO = st.builds(
+    proposal.CandidatesInfo,
+    sources=STRINGS,
+    top_k=U32,
+    rates=tuples_of(st.builds(proposal.SourceRate, NAMES, F32, F32)),
+)
+
 ROUND_TRIPS: dict[str, tuple[st.SearchStrategy[Any], Callable[..., Message], Any]] = {
     "tree": (token_trees(), wire_tree.tree_to_proto, wire_tree.tree_from_proto),
     "sampling": (SAMPLING, wire_sampling.sampling_to_proto, wire_sampling.sampling_from_proto),
@@ -168,6 +175,7 @@ ROUND_TRIPS: dict[str, tuple[st.SearchStrategy[Any], Callable[..., Message], Any
     "info": (INFO, wire_step.verifier_info_to_proto, wire_step.verifier_info_from_proto),
     "request": (REQUEST, wire_generation.request_to_proto, wire_generation.request_from_proto),
     "event": (EVENT, wire_generation.event_to_proto, wire_generation.event_from_proto),
+    "candidates": (CANDIDATES_INFO, wire_proposal.info_to_proto, wire_proposal.info_from_proto),
     "update": (UPDATE, wire_proposal.update_to_proto, wire_proposal.update_from_proto),
     "proposed": (PROPOSED, wire_proposal.outcome_to_proto, wire_proposal.outcome_from_proto),
 }

@@ -50,6 +50,10 @@ class KvCache:
         """K and V of one layer, each [slots, kv_heads, head_dim]."""
         return self.slots[index, 0], self.slots[index, 1]
 
+    def clear(self, num_slots: int) -> None:
+        """Fill the first slots of all layers with zeros."""
+        self.slots[:, :, :num_slots].zero_()
+
     def write(
         self, layer: int, slots: torch.Tensor, key: torch.Tensor, value: torch.Tensor
     ) -> None:

@@ -73,7 +73,14 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
         )
     progress("measuring the cost of a pass")
     max_step_rows = config.max_step_rows or _MAX_STEP_ROWS[device.type]
-    costs = measure_costs(runner.forward, kv_cache.num_slots, config.block_size, max_step_rows)
+    costs = measure_costs(
+        runner.forward,
+        kv_cache.num_slots,
+        config.block_size,
+        max_step_rows,
+        config.max_model_len or checkpoint.max_model_len,
+        kv_cache.clear,
+    )
     return LoadedModel(
         runner=runner,
         kv=kv_cache,

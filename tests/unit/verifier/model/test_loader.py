@@ -40,8 +40,8 @@ def test_what_is_reported(directory: Path) -> None:
     assert model.kernel_class.startswith("native-avx")
     assert model.kernel_class.endswith("-fp32w-fp32a-kv-float32")
     assert (model.exactness, model.dtype, model.device) == ("strict", "fp32", "cpu")
-    assert [rows for rows, _ in model.verify_costs] == [1, 2, 4]
-    costs = [cost for _, cost in model.verify_costs]
+    assert [cost.rows for cost in model.verify_costs] == [1, 2, 4]
+    costs = [cost.milliseconds for cost in model.verify_costs]
     assert costs == sorted(costs) and costs[0] > 0
     assert model.runner.eos_token_ids == frozenset({1})
     assert model.runner.max_model_len == 512
