@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from prometheus_client import CollectorRegistry
+
 from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.proposer import Proposer
 from dspark.candidates.server import CandidatesServer
@@ -43,6 +45,7 @@ class WholeStack:
     engine: Engine
     proposer: Proposer
     scheduler: RunningScheduler
+    verifier_metrics: CollectorRegistry
     num_requests: int = 0
 
     async def run(
@@ -101,6 +104,8 @@ async def whole_stack(
                 f"127.0.0.1:{verifier.port}", f"127.0.0.1:{port}", **scheduler_settings
             ) as scheduler,
         ):
-            yield WholeStack(scheduler.client, verifier.engine, proposer, scheduler)
+            yield WholeStack(
+                scheduler.client, verifier.engine, proposer, scheduler, verifier.metrics
+            )
     finally:
         await candidates.stop()
