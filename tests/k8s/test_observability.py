@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import yaml
 
+from dspark.telemetry.trace_settings import TraceSettings
 from harness.kubernetes.environment import environment_of
 from harness.kubernetes.rendering import (
     COMPONENTS,
@@ -69,7 +70,10 @@ def test_the_alerts_are_those_of_compose(watched: Rendered) -> None:
 def test_traces_name_their_pod(watched: Rendered, service: str) -> None:
     container = main_container(watched.named("Deployment", service))
     variables = environment_of(container, watched)
-    assert variables["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://otel-collector.observability:4317"
+    settings = TraceSettings.of(service, variables)
+    assert settings is not None
+    assert settings.endpoint == "http://otel-collector.observability:4317"
+    assert (settings.exporter, settings.protocol) == ("otlp", "grpc")
     assert variables["OTEL_RESOURCE_ATTRIBUTES"] == (
         "k8s.namespace.name=<metadata.namespace>,k8s.pod.name=<metadata.name>,"
         "service.instance.id=<metadata.name>"
@@ -82,7 +86,7 @@ def test_without_the_component_nothing_is_traced(
 ) -> None:
     rendered = composed("replicas")
     container = main_container(rendered.named("Deployment", service))
-    assert not [name for name in environment_of(container, rendered) if name.startswith("OTEL_")]
+    assert TraceSettings.of(service, environment_of(container, rendered)) is None
 
 
 def test_autoscalers_ask_for_metrics_that_the_adapter_serves(
