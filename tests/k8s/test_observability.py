@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 import yaml
 
+from dspark.gateway import engine_metrics
 from dspark.telemetry.trace_settings import TraceSettings
 from harness.kubernetes.environment import environment_of
 from harness.kubernetes.rendering import (
@@ -97,5 +99,8 @@ def test_autoscalers_ask_for_metrics_that_the_adapter_serves(
     scaler = composed("hpa").named("HorizontalPodAutoscaler", "verifier")
     asked = {m["external"]["metric"]["name"] for m in scaler["spec"]["metrics"]}
     assert asked == served.keys()
-    for name, series in served.items():
-        assert f'"{name.replace("vllm_", "vllm:", 1)}"' in series
+    known = {family.name for family in engine_metrics.FAMILIES}
+    for name, query in served.items():
+        [series] = re.findall(r'__name__="([^"]+)"', query)
+        assert series == name.replace("vllm_", "vllm:", 1)
+        assert series in known
