@@ -13,7 +13,7 @@ ARGS ?=
 SERVE_STAMP := .venv/.installed-serve
 DEV_STAMP := .venv/.installed-dev
 
-.PHONY: help install serve test dev redis lint type proto e2e bench clean
+.PHONY: help install serve test dev redis lint type proto e2e chaos soak bench clean
 
 help: ## list the commands
 	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9]+):.*## /make \1\t/' | expand -t 16
@@ -42,6 +42,12 @@ proto: dev ## generate the stubs in shared/dspark/v1
 
 e2e: dev ## only the tests that start the services as processes
 	@$(BIN)/pytest tests/e2e $(ARGS)
+
+chaos: dev redis ## minutes of faults of every kind under load; CHAOS_SEED=N draws others
+	@$(BIN)/pytest tests/chaos/test_long_storm.py -m long -s $(ARGS)
+
+soak: dev redis ## ten minutes of load: memory stays level
+	@$(BIN)/pytest tests/chaos/test_soak.py -m long -s $(ARGS)
 
 bench: install ## measure with PROMPTS=FILE.json
 	@$(BIN)/dspark bench --embedded --prompts $(PROMPTS) $(ARGS)

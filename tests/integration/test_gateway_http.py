@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dspark.errors import BackendUnavailable, NotReady, QueueFull
+from dspark.errors import BackendUnavailable, InternalError, NotReady, QueueFull
 from dspark.gateway import resumption
 from harness.byte_tokenizer import EOS, byte_tokenizer
 from harness.fake_scheduler import ERROR, FakeScheduler, Script, runs_of
@@ -215,18 +215,18 @@ async def test_an_error_before_the_first_token_is_a_status(stack: GatewayStack) 
 
 
 async def test_an_error_in_a_stream_is_an_event(stack: GatewayStack) -> None:
-    _play(stack, *runs_of("ab"), error=BackendUnavailable("verifier", "gone"))
+    _play(stack, *runs_of("ab"), error=InternalError("the verifier fails"))
     *events, error, last = sse_events((await stack.complete(stream=True)).text)
     assert last == "[DONE]"
-    assert error["error"]["code"] == "backend_unavailable"
+    assert error["error"]["code"] == "internal"
     assert "".join(e["choices"][0]["text"] for e in events) == "ab"
     assert all(e["choices"][0]["finish_reason"] is None for e in events)
     assert await stack.metric('vllm:request_success_total{engine="0",finished_reason="error"') == 1
 
 
 async def test_an_error_after_tokens_is_a_status_when_not_streamed(stack: GatewayStack) -> None:
-    _play(stack, *runs_of("ab"), error=BackendUnavailable("verifier", "gone"))
-    assert "verifier" in _error(await stack.complete(), 503)["message"]
+    _play(stack, *runs_of("ab"), error=InternalError("the verifier fails"))
+    assert "verifier" in _error(await stack.complete(), 500)["message"]
     _play(stack, *runs_of("ab"), finish_reason=ERROR)
     assert _error(await stack.complete(), 500)["type"] == "server_error"
 

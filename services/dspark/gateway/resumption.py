@@ -9,11 +9,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from dspark.errors import BackendUnavailable, Draining, DSparkError, DuplicateRequest, NotReady
-from dspark.gateway.token_source import (
-    SCHEDULER,
-    GenerationRequest,
-    TokenSource,
-)
+from dspark.gateway.token_source import GenerationRequest, TokenSource
 from dspark.generation import StreamEvent, TokenChunk, TokensComplete
 from dspark.sampling import FinishReason, SpeculationStats, StepBreakdown, Usage
 
@@ -29,7 +25,7 @@ async def resumed_stream(
     timeout_s: float | None,
     on_loss: Callable[[bool], None] = lambda has_begun: None,
 ) -> AsyncGenerator[StreamEvent, None]:
-    """Like ``source.generate``, but a lost scheduler is only a pause.
+    """Like ``source.generate``, but a lost scheduler, or one without a verifier, is only a pause.
 
     The request is sent again with its committed tokens, for up to PATIENCE_S seconds after a loss,
     or FIRST_PATIENCE_S before the first token: that client may still turn to another server.
@@ -73,9 +69,7 @@ def _is_loss(error: DSparkError, is_known: bool) -> bool:
     One to which the request ``is_known`` from an earlier try may be starting, or still hold that
     try; to a first try both are an answer.
     """
-    if isinstance(error, BackendUnavailable):
-        return error.metadata.get("service") == SCHEDULER
-    return isinstance(error, Draining) or (
+    return isinstance(error, BackendUnavailable | Draining) or (
         is_known and isinstance(error, NotReady | DuplicateRequest)
     )
 

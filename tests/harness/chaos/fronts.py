@@ -81,12 +81,13 @@ async def _run_sse(clients: GatewayClients, spec: StreamSpec, answer: Answer) ->
         async with clients.http.stream("POST", path, json=body) as response:
             if response.status_code != 200:
                 _check_status(response.status_code, (await response.aread()).decode())
-            await _read_events(response.aiter_lines(), answer)
+            await read_events(response.aiter_lines(), answer)
     except httpx.TransportError as error:
         raise ConnectionLost(repr(error)) from error
 
 
-async def _read_events(lines: AsyncIterator[str], answer: Answer) -> None:
+async def read_events(lines: AsyncIterator[str], answer: Answer) -> None:
+    """The lines of a stream of events; raises BrokenProtocol unless each is in its place."""
     is_done = False
     async for line in lines:
         if not line:

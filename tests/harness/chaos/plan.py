@@ -88,9 +88,11 @@ class FleetPlan:
     def _gateway(self, name: str) -> Any:
         return GatewayConfig(
             model_dir=str(self.model_dir),
-            scheduler=",".join(self._via("gateway", self.schedulers)),
+            scheduler=self._via("gateway", self.schedulers),
             http=f"unix:{self.socket(name + '-http')}",
             grpc=self._listen(name),
+            # Load balancers look less often than that, and find it not ready.
+            drain_pause_s=1.0,
             drain_s=DRAIN_S,
         )
 

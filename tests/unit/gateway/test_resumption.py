@@ -93,9 +93,15 @@ async def test_to_a_first_try_what_a_scheduler_answers_is_no_loss(error: DSparkE
     assert len(source.requests) == 1
 
 
-@pytest.mark.parametrize(
-    "error", [BackendUnavailable("verifier", "gone"), QueueFull("full"), InternalError("bug")]
-)
+@pytest.mark.parametrize("num_tokens", [0, 2])
+async def test_a_scheduler_without_a_verifier_is_a_loss(num_tokens: int) -> None:
+    source = FlakySource([(num_tokens, BackendUnavailable("verifier", "does not answer"))])
+    tokens, _ = await collect(source)
+    assert tokens == TOKENS
+    assert len(source.requests) == 2
+
+
+@pytest.mark.parametrize("error", [QueueFull("full"), InternalError("bug")])
 async def test_what_a_scheduler_says_itself_is_no_loss(error: DSparkError) -> None:
     source = FlakySource([(2, error)])
     with pytest.raises(type(error)):
