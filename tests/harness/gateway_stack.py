@@ -58,15 +58,16 @@ async def gateway_stack(
     scheduler: FakeScheduler | None = None,
     tokenizer: Tokenizer | None = None,
     chat_template: str | None = CHAT_TEMPLATE,
+    scheduler_address: str = "",
     **settings: Any,
 ) -> AsyncIterator[GatewayStack]:
-    """``settings`` are fields of GatewayConfig."""
+    """``settings`` are fields of GatewayConfig; an address stands for another scheduler."""
     write_model_dir(model_dir, tokenizer, chat_template)
     async with scheduler or FakeScheduler() as fake:
         config = GatewayConfig(
             model_dir=str(model_dir),
             served_model_name=MODEL,
-            scheduler=(fake.target,),
+            scheduler=(scheduler_address or fake.target,),
             http="127.0.0.1:0",
             grpc="127.0.0.1:0",
             drain_s=5.0,
