@@ -45,6 +45,13 @@ static inline Emulated<To> emulated_widen(const Half& half) {
   return emulated_map<Emulated<To>>([&](unsigned i) { return To(from[i]); });
 }
 
+static inline EmulatedFloats emulated_from_fp16(__m256i halves) {
+  EmulatedFloats result;
+  _mm256_storeu_ps(result.at, _mm256_cvtph_ps(_mm256_castsi256_si128(halves)));
+  _mm256_storeu_ps(result.at + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)));
+  return result;
+}
+
 static inline EmulatedInts emulated_madd(EmulatedInts a, EmulatedInts b) {
   const auto x = emulated_cast<Emulated<int16_t>>(a), y = emulated_cast<Emulated<int16_t>>(b);
   return emulated_map<EmulatedInts>([&](unsigned i) {
@@ -75,6 +82,8 @@ static inline EmulatedInts emulated_add(EmulatedInts a, EmulatedInts b) {
 #define _mm512_cvtepi32_ps(value) \
   emulated_map<EmulatedFloats>([v = (value)](unsigned i) { return float(v.at[i]); })
 #define _mm512_cvtepi8_epi16(half) emulated_cast<EmulatedInts>(emulated_widen<int16_t, int8_t>(half))
+#define _mm512_cvtepu8_epi16(half) emulated_cast<EmulatedInts>(emulated_widen<int16_t, uint8_t>(half))
+#define _mm512_cvtph_ps(half) emulated_from_fp16(half)
 #define _mm512_cvtepu16_epi32(half) emulated_widen<int32_t, uint16_t>(half)
 #define _mm512_madd_epi16(a, b) emulated_madd(a, b)
 #define _mm512_add_epi32(a, b) emulated_add(a, b)

@@ -177,10 +177,13 @@ async def test_every_model_family_and_kernel(
 
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
 @pytest.mark.parametrize("kernels", ["native", "torch"])
-async def test_int8_weights(tmp_path: Path, jobs: list[Job], kernels: str, family: str) -> None:
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+async def test_weights_of_codes(
+    tmp_path: Path, jobs: list[Job], kernels: str, family: str, dtype: str
+) -> None:
     directory = save_tiny_model(family, tmp_path, VOCAB_SIZE)
     known = KnownOutputs()
-    config = verifier_config(directory, LARGE_POOL, kernels=kernels, weight_dtype="int8")
+    config = verifier_config(directory, LARGE_POOL, kernels=kernels, weight_dtype=dtype)
     source = ScriptedSource("random", SCRIPTS["random"], known.truth, VOCAB_SIZE)
     await check_batching_and_prefix_hits(config, source, known, jobs)
 

@@ -8,7 +8,7 @@ from dspark.telemetry.logs import LogSettings
 from dspark.transport_security.settings import ALLOW_PEERS_HELP, BackendTransportSettings
 
 EXACTNESS = ("strict", "fast")
-WEIGHT_DTYPES = ("auto", "bf16", "fp16", "fp32", "int8")
+WEIGHT_DTYPES = ("auto", "bf16", "fp16", "fp32", "int8", "int4")
 
 
 @dataclass(frozen=True, slots=True)

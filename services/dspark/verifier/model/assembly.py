@@ -58,7 +58,7 @@ def assemble(
     progress("packing weights and checking them against the model's own forward pass")
     kind = type(checkpoint.model).__name__
     with refusing(f"{kind} does not run as models of transformers do"):
-        first_layers = FirstLayers(checkpoint.model, survey, form.values)
+        first_layers = FirstLayers(checkpoint.model, survey, form)
         reference = first_layers.logits()
     if team is not None and backend == "native":
         decoder = _native_decoder(checkpoint, form, survey, team, first_layers, reference)
@@ -123,7 +123,7 @@ def _stock_native(
     checkpoint: Checkpoint, form: WeightFormat, backend: str, team: Team, num_threads: int
 ) -> Assembled:
     model = checkpoint.model
-    replace_linears(model, lambda linear: NativeLinear(linear, form, team))
+    replace_linears(model, form, lambda linear, form: NativeLinear(linear, form, team))
     embed = model.get_input_embeddings()
     for module in model.modules():
         if module is not embed:
@@ -145,7 +145,7 @@ def _stock_torch(
     dtype = torch_compute_dtype(checkpoint.dtype, device)
     model = checkpoint.model.to(device=device, dtype=dtype)
     tiles = RowTiles()
-    replace_linears(model, lambda linear: RowTiledLinear(linear, form, tiles))
+    replace_linears(model, form, lambda linear, form: RowTiledLinear(linear, form, tiles))
     backend, stock = _first_that_works(model, backends, kv_cache, dtype, num_threads)
     name = f"torch-{device.type}-{_DTYPE_NAMES[dtype]}"
     if form.load_dtype is None:

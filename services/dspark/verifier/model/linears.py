@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -72,9 +73,12 @@ def _parameter(values: torch.Tensor) -> nn.Parameter:
     return nn.Parameter(values, requires_grad=False)
 
 
-def replace_linears(model: nn.Module, make: Callable[[nn.Linear], nn.Module]) -> None:
-    """Put ``make(linear)`` in the place of each nn.Linear, one at a time, freeing the original."""
+def replace_linears(
+    model: Any, form: WeightFormat, make: Callable[[nn.Linear, WeightFormat], nn.Module]
+) -> None:
+    """Put ``make(linear, its format)`` in the place of each nn.Linear, one by one, freeing it."""
+    head = model.get_output_embeddings()
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear:
-                setattr(module, name, make(child))
+                setattr(module, name, make(child, form.of_head if child is head else form))

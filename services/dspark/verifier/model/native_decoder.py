@@ -61,7 +61,7 @@ class NativeDecoder:
             activation=_ACTIVATION_CODES[parts.activation],
             shape=HeadShapeStruct(parts.num_heads, parts.num_kv_heads, parts.head_dim, 0),
             final_norm=self._norm(parts.final_norm),
-            head=self._pack(parts.head.weight, parts.head.bias),
+            head=self._packed(form.of_head, parts.head.weight, parts.head.bias),
             logit_cap=parts.logit_cap,
             rotary_dim=self._rotary.rotary_dim,
         )
@@ -144,7 +144,10 @@ class NativeDecoder:
         return NormStruct(weight.data_ptr(), norm.eps)
 
     def _pack(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
-        packed = self._form.pack(weight, bias)
+        return self._packed(self._form, weight, bias)
+
+    def _packed(self, form: WeightFormat, weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
+        packed = form.pack(weight, bias)
         self._memory.append(packed)
         return packed.struct
 

@@ -22,6 +22,7 @@ from dspark.verifier.interfaces import ModelRefused
 from dspark.verifier.kv.kv_cache import KvCache
 from dspark.verifier.model.attention_survey import AttentionSurvey
 from dspark.verifier.model.probe_rows import plain_rows, probe_batch
+from dspark.verifier.model.weight_format import WeightFormat
 
 NUM_TOKENS = 12
 # Not all rows, so that a model that returns more than it was asked for is noticed.
@@ -33,21 +34,21 @@ _HEAD_CHUNK = 8192
 class FirstLayers:
     """A float32 copy of a model's first layers, at least one of each type; shares its embedding.
 
-    Its linear layers compute with ``values(weight)``.
+    Its linear layers compute with the values that ``form`` holds of their weights.
     """
 
     def __init__(
         self,
         model: Any,
         survey: AttentionSurvey,
-        values: Callable[[torch.Tensor], torch.Tensor],
+        form: WeightFormat,
     ) -> None:
         config = model.config.get_text_config()
         self.num_layers = _layers_to_check(_layer_owner(model).layers, survey)
         self.num_kv_heads = survey.num_kv_heads
         self.head_dim = survey.head_dim
         self._embed = model.get_input_embeddings()
-        self.model = _truncated_copy(model, self.num_layers, values)
+        self.model = _truncated_copy(model, self.num_layers, form)
         vocab_size = int(config.vocab_size)
         self._tokens = [(i * 7919 + 13) % vocab_size for i in range(NUM_TOKENS)]
 
@@ -110,9 +111,7 @@ def _layer_owner(model: Any) -> Any:
     raise ModelRefused(f"{type(model).__name__} keeps its layers in no list")
 
 
-def _truncated_copy(
-    model: Any, num_layers: int, values: Callable[[torch.Tensor], torch.Tensor]
-) -> Any:
+def _truncated_copy(model: Any, num_layers: int, form: WeightFormat) -> Any:
     embed, head = model.get_input_embeddings(), model.get_output_embeddings()
     owner = _layer_owner(model)
     layers = owner.layers
@@ -122,13 +121,13 @@ def _truncated_copy(
     finally:
         owner.layers = layers
     copied.config.get_text_config().num_hidden_layers = num_layers
-    copied.set_output_embeddings(_FloatHead(head, values))
+    copied.set_output_embeddings(_FloatHead(head, form.of_head.values))
     for module in copied.modules():
         if module is not embed:
             for parameter in module.parameters(recurse=False):
                 parameter.data = parameter.data.float()
         if type(module) is nn.Linear:
-            module.weight.data = values(module.weight.data)
+            module.weight.data = form.values(module.weight.data)
     return copied
 
 

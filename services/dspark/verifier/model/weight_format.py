@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from dspark.verifier.model.quantization import quantize_int8
-from dspark.verifier.native.packing import PackedLinear, pack, pack_int8
+from dspark.verifier.model.quantization import quantize_int4, quantize_int8
+from dspark.verifier.native.packing import PackedLinear, pack, pack_int4, pack_int8
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,8 @@ class WeightFormat:
     """``values`` gives the weight [n, k] that a layer computes with, from the one loaded.
 
     ``pack`` makes it ready for the CPU kernels, with a bias [n] or None. ``load_dtype`` None means
-    as stored, bfloat16 if that is no float32.
+    as stored, bfloat16 if that is no float32. The head's rows are what a token is chosen by, so it
+    may have a finer format, ``head_name``.
     """
 
     name: str
@@ -24,6 +25,12 @@ class WeightFormat:
     load_dtype: torch.dtype | None
     values: Callable[[torch.Tensor], torch.Tensor]
     pack: Callable[[torch.Tensor, torch.Tensor | None], PackedLinear]
+    head_name: str = ""
+
+    @property
+    def of_head(self) -> WeightFormat:
+        """The format of the output embedding."""
+        return WEIGHT_FORMATS[self.head_name] if self.head_name else self
 
 
 def _as_loaded(weight: torch.Tensor) -> torch.Tensor:
@@ -39,10 +46,22 @@ def _pack_int8(weight: torch.Tensor, bias: torch.Tensor | None) -> PackedLinear:
     return pack_int8(quantized.codes, quantized.scales, bias)
 
 
+def _int4_values(weight: torch.Tensor) -> torch.Tensor:
+    return quantize_int4(weight).dequantized()
+
+
+def _pack_int4(weight: torch.Tensor, bias: torch.Tensor | None) -> PackedLinear:
+    quantized = quantize_int4(weight)
+    return pack_int4(quantized.codes, quantized.scales, quantized.smallest, bias)
+
+
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 WEIGHT_FORMATS = {
     name: WeightFormat(name, "fp32", dtype, _as_loaded, pack) for name, dtype in _DTYPES.items()
-} | {"int8": WeightFormat("int8", "int16", None, _int8_values, _pack_int8)}
+} | {
+    "int8": WeightFormat("int8", "int16", None, _int8_values, _pack_int8),
+    "int4": WeightFormat("int4", "int16", None, _int4_values, _pack_int4, head_name="int8"),
+}
 
 
 def load_dtype(wanted: str) -> torch.dtype | None:

@@ -20,7 +20,7 @@ from dspark.verifier.native.prebuilt import prebuilt_library
 log = logging.getLogger(__name__)
 
 _FOR_THIS_PROCESSOR = ("-march=native",)
-_NEEDED_CPU_FLAGS = frozenset({"avx2", "fma"})
+_NEEDED_CPU_FLAGS = frozenset({"avx2", "f16c", "fma"})
 
 
 def cache_dir() -> Path:

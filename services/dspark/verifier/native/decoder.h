@@ -70,7 +70,7 @@ class RowBuffer {
   int stride_ = 0;
 };
 
-// Rows encoded for int8 weights. One linear layer's input at a time: all have this buffer.
+// Rows encoded for weights of codes. One linear layer's input at a time: all have this buffer.
 class CodeBuffer {
  public:
   int stride() const { return stride_; }
@@ -78,7 +78,8 @@ class CodeBuffer {
   const float* scales() const { return scales_.data(); }
 
   void reserve(int rows, int size) {
-    const int padded = (size + kGroup - 1) / kGroup * kGroup;
+    const int codes = (size + kGroup - 1) / kGroup * kGroup;
+    const int padded = codes + codes / kGroup4 * int(sizeof(float) / sizeof(int16_t));
     stride_ = padded + (padded % 2048 == 0 ? 32 : 0);
     if (codes_.size() < size_t(rows) * stride_) codes_.resize(size_t(rows) * stride_);
     if (scales_.size() < size_t(rows)) scales_.resize(rows);
@@ -87,7 +88,11 @@ class CodeBuffer {
   // If the weight takes codes.
   void encode(const PackedLinear& w, int row, const float* values) {
     if (!w.takes_codes()) return;
-    scales_[row] = encode_row(values, w.k, codes_.data() + size_t(row) * stride_, w.padded_k());
+    int16_t* codes = codes_.data() + size_t(row) * stride_;
+    scales_[row] = encode_row(values, w.k, codes, w.padded_k());
+    if (w.format == kInt4) {
+      sum_groups(codes, w.padded_k(), reinterpret_cast<float*>(codes + w.padded_k()));
+    }
   }
 
  private:

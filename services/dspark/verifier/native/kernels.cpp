@@ -82,7 +82,28 @@ void dspark_pack_int8(const int8_t* codes, const uint16_t* scales, int32_t n, in
   }
 }
 
-// y [rows, n] = x [rows, ldx] W^T; rows of x are readable up to padded k, or to k for int8.
+// codes [n, k] of 0 to 15, scales and smallest values (fp16) [n, groups], row-major, as an int4 target.
+void dspark_pack_int4(const uint8_t* codes, const uint16_t* scales, const uint16_t* smallest, int32_t n, int32_t k,
+                      char* target) {
+  const PackedLinear w{nullptr, nullptr, n, k, kInt4, 0};
+  const int groups = w.padded_k() / kGroup4;
+  std::memset(target, 0, w.half_bytes() * 2 * w.panels());
+  for (int column = 0; column < n; ++column) {
+    char* half = target + w.half_bytes() * (column / kHalf);
+    const int lane = column % kHalf;
+    for (int i = 0; i < k; ++i) {
+      char* pair = half + i / kGroup4 * kGroupBytes4 + i % kGroup4 / 2 * kPairBytes4;
+      pair[lane % 8 * 2 + i % 2] |= codes[size_t(column) * k + i] << (lane < 8 ? 0 : 4);
+    }
+    for (int g = 0; g < groups; ++g) {
+      uint16_t* scale = reinterpret_cast<uint16_t*>(half + g * kGroupBytes4 + kGroupCodes4);
+      scale[lane] = scales[size_t(column) * groups + g];
+      scale[kHalf + lane] = smallest[size_t(column) * groups + g];
+    }
+  }
+}
+
+// y [rows, n] = x [rows, ldx] W^T; rows of x are readable up to padded k, or to k for weights of codes.
 void dspark_linear(Team* team, const PackedLinear* w, const float* x, int32_t ldx, int32_t rows, float* y) {
   WorkShare encodings(team->size()), panels(team->size());
   CodeBuffer codes;

@@ -32,6 +32,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "dspark_packed_bytes": (c_int64, [c_int32, c_int32, c_int32]),
     "dspark_pack": (None, [c_void_p, c_int32, c_int32, c_int32, c_void_p]),
     "dspark_pack_int8": (None, [c_void_p, c_void_p, c_int32, c_int32, c_void_p]),
+    "dspark_pack_int4": (None, [c_void_p, c_void_p, c_void_p, c_int32, c_int32, c_void_p]),
     "dspark_linear": (
         None,
         [c_void_p, POINTER(PackedLinearStruct), c_void_p, c_int32, c_int32, c_void_p],

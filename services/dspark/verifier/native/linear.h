@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tile_float.h"
+#include "tile_int4.h"
 #include "tile_int8.h"
 
 constexpr size_t kStreamBytes = 4096;  // fetched ahead where one tile takes all rows, over its halves
@@ -9,7 +10,7 @@ constexpr size_t kStreamBytes = 4096;  // fetched ahead where one tile takes all
 // Halves that a tile takes at once. Floating-point sums of one or two rows of a half are too few to hide the
 // time of an addition; integers need no more, and read one stream.
 static constexpr int halves_of(Format format, int rows) {
-  return format != kInt8 && rows <= kMaxRowsOfPanel ? 2 : 1;
+  return (format == kFp32 || format == kBf16) && rows <= kMaxRowsOfPanel ? 2 : 1;
 }
 
 // ROWS rows of a tile; rows of out are kPanel apart.
@@ -21,8 +22,10 @@ static void tile(const PackedLinear& w, const char* base, const float* bias, Row
     tile_fp32<ROWS, HALVES>(x, base, w.half_bytes(), w.k, bias, out);
   } else if constexpr (FORMAT == kBf16) {
     tile_bf16<ROWS, HALVES>(x, base, w.half_bytes(), w.padded_k() / 2, fetch, bias, out);
-  } else {
+  } else if constexpr (FORMAT == kInt8) {
     tile_int8<ROWS>(x, base, w.padded_k() / kGroup, fetch, bias, out);
+  } else {
+    tile_int4<ROWS>(x, base, w.padded_k() / kGroup4, fetch, bias, out);
   }
 }
 
@@ -45,8 +48,10 @@ static inline Tile tile_of(Format format, int rows) {
       return tile_of<kFp32>(rows);
     case kBf16:
       return tile_of<kBf16>(rows);
-    default:
+    case kInt8:
       return tile_of<kInt8>(rows);
+    default:
+      return tile_of<kInt4>(rows);
   }
 }
 

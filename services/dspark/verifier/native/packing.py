@@ -14,6 +14,7 @@ from dspark.verifier.native.structs import PackedLinearStruct
 _HALF_COLUMNS = 16
 _PANEL_COLUMNS = 2 * _HALF_COLUMNS
 GROUP_COLUMNS = 64  # of k, that share a scale
+GROUP_COLUMNS_INT4 = 32
 
 
 class Format(IntEnum):
@@ -22,6 +23,7 @@ class Format(IntEnum):
     FP32 = 0
     BF16 = 1
     INT8 = 2
+    INT4 = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,26 @@ def pack_int8(
     packed = _allocate(n, k, Format.INT8)
     load_library().dspark_pack_int8(codes.data_ptr(), scales.data_ptr(), n, k, packed.data_ptr())
     return _packed_linear(packed, bias, n, k, Format.INT8)
+
+
+def pack_int4(
+    codes: torch.Tensor,
+    scales: torch.Tensor,
+    smallest: torch.Tensor,
+    bias: torch.Tensor | None = None,
+) -> PackedLinear:
+    """Pack codes uint8 [n, k] of 0 to 15, with scales and smallest float16 [n, ceil(k / 32)]."""
+    n, k = codes.shape
+    if codes.dtype != torch.uint8 or not scales.dtype == smallest.dtype == torch.float16:
+        raise ValueError(f"codes and scales are {codes.dtype}, {scales.dtype}, {smallest.dtype}")
+    if not scales.shape == smallest.shape == (n, -(-k // GROUP_COLUMNS_INT4)):
+        raise ValueError(f"scales have shape {tuple(scales.shape)} for codes {tuple(codes.shape)}")
+    codes, scales, smallest = codes.contiguous(), scales.contiguous(), smallest.contiguous()
+    packed = _allocate(n, k, Format.INT4)
+    load_library().dspark_pack_int4(
+        codes.data_ptr(), scales.data_ptr(), smallest.data_ptr(), n, k, packed.data_ptr()
+    )
+    return _packed_linear(packed, bias, n, k, Format.INT4)
 
 
 def _allocate(n: int, k: int, form: Format) -> torch.Tensor:

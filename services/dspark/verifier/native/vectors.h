@@ -42,6 +42,21 @@ static inline Vector vload_odd(const uint32_t* p) {
 }
 #endif
 
+// The low and the high halves of 16 bytes.
+struct Nibbles {
+  __m128i low, high;
+};
+static inline Nibbles nibbles(const char* p) {
+  const __m128i mask = _mm_set1_epi8(15), bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm_and_si128(bytes, mask), _mm_and_si128(_mm_srli_epi16(bytes, 4), mask)};
+}
+// Sum of 8 lanes.
+static inline int32_t sum8(__m256i v) {
+  __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, _MM_SHUFFLE(1, 0, 3, 2)));
+  return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, _MM_SHUFFLE(2, 3, 0, 1))));
+}
+
 // Vectors of 32-bit sums of products of 16-bit pairs.
 #if defined(__AVX512BW__)
 using IntVector = __m512i;
@@ -55,6 +70,11 @@ static inline IntVector ivset_pair(const int16_t* pair) {
 static inline IntVector ivload_int8(const char* p) {
   return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
+// Both vectors of a half, from the 16 bytes of a pair; here they are one.
+static inline void ivload_int4(const char* p, IntVector (&w)[1]) {
+  const Nibbles bytes = nibbles(p);
+  w[0] = _mm512_cvtepu8_epi16(_mm256_inserti128_si256(_mm256_castsi128_si256(bytes.low), bytes.high, 1));
+}
 static inline IntVector ivdot(IntVector sum, IntVector a, IntVector b) {
 #if defined(__AVX512VNNI__)
   return _mm512_dpwssd_epi32(sum, a, b);
@@ -67,6 +87,9 @@ static inline Vector vload_bf16(const uint16_t* p) {
   const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
+static inline Vector vload_fp16(const uint16_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
 #else
 using IntVector = __m256i;
 static inline IntVector ivzero() { return _mm256_setzero_si256(); }
@@ -78,6 +101,11 @@ static inline IntVector ivset_pair(const int16_t* pair) {
 static inline IntVector ivload_int8(const char* p) {
   return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
+static inline void ivload_int4(const char* p, IntVector (&w)[2]) {
+  const Nibbles bytes = nibbles(p);
+  w[0] = _mm256_cvtepu8_epi16(bytes.low);
+  w[1] = _mm256_cvtepu8_epi16(bytes.high);
+}
 static inline IntVector ivdot(IntVector sum, IntVector a, IntVector b) {
 #if defined(__AVXVNNI__)
   return _mm256_dpwssd_avx_epi32(sum, a, b);
@@ -87,4 +115,7 @@ static inline IntVector ivdot(IntVector sum, IntVector a, IntVector b) {
 }
 static inline Vector ivfloat(IntVector v) { return _mm256_cvtepi32_ps(v); }
 static inline Vector vload_bf16(const uint16_t* p) { return bf16_to_float(p); }
+static inline Vector vload_fp16(const uint16_t* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
 #endif

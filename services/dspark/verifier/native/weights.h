@@ -13,6 +13,7 @@ enum Format : int32_t {
   kFp32 = 0,
   kBf16 = 1,
   kInt8 = 2,  // 8-bit codes, a bf16 scale for each column and group of k
+  kInt4 = 3,  // 4-bit codes, an fp16 scale and an fp16 smallest value for each column and group of k
 };
 
 // An int8 half is a sequence of groups: the codes of 64 k as 32 pairs [16 columns, 2], then 16 scales.
@@ -20,6 +21,13 @@ constexpr int kGroup = 64;
 constexpr int kPairBytes = 2 * kHalf;
 constexpr int kGroupCodes = kGroup * kHalf;
 constexpr int kGroupBytes = kGroupCodes + kHalf * int(sizeof(uint16_t));
+
+// An int4 half is a sequence of groups: the codes of 32 k as 16 pairs, then 16 scales and 16 smallest values.
+// A pair is 16 bytes: the codes of the first 8 columns in their low halves, those of the others in the high.
+constexpr int kGroup4 = 32;
+constexpr int kPairBytes4 = kHalf;
+constexpr int kGroupCodes4 = kGroup4 * kHalf / 2;
+constexpr int kGroupBytes4 = kGroupCodes4 + 2 * kHalf * int(sizeof(uint16_t));
 
 struct PackedLinear {
   const void* weight;
@@ -32,17 +40,19 @@ struct PackedLinear {
   int panels() const { return (n + kPanel - 1) / kPanel; }
   // Activations must be readable (zero) up to this many elements.
   int padded_k() const {
-    const int unit = format == kInt8 ? kGroup : format == kBf16 ? 2 : 1;
-    return (k + unit - 1) / unit * unit;
+    return (k + unit() - 1) / unit() * unit();
   }
+  int unit() const { return format == kInt8 ? kGroup : format == kInt4 ? kGroup4 : format == kBf16 ? 2 : 1; }
   size_t half_bytes() const {
+    if (format == kInt4) return size_t(padded_k() / kGroup4) * kGroupBytes4;
     if (format == kInt8) return size_t(padded_k() / kGroup) * kGroupBytes;
     return size_t(padded_k()) * kHalf * (format == kBf16 ? 2 : 4);
   }
-  bool takes_codes() const { return format == kInt8; }
+  bool takes_codes() const { return format == kInt8 || format == kInt4; }
 };
 
-// Rows of activations: values for floating-point weights, codes and their scale for int8 weights.
+// Rows of activations: values for floating-point weights, codes and their scale for weights of codes. Behind
+// the padded codes of a row come, for int4, the sums of its groups, as floats.
 struct Rows {
   const float* values;
   int stride;

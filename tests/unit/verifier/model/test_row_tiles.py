@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from dspark.verifier.model.linears import RowTiledLinear, RowTiles, replace_linears
-from dspark.verifier.model.weight_format import WEIGHT_FORMATS
+from dspark.verifier.model.weight_format import WEIGHT_FORMATS, WeightFormat, weight_format
 
 BF16 = WEIGHT_FORMATS["bf16"]
 
@@ -37,8 +37,24 @@ def test_an_empty_set_means_no_tiles() -> None:
         assert torch.equal(RowTiledLinear(linear, BF16, tiles)(rows), linear(rows))
 
 
+class _Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(2, 2)
+        self.body = nn.Sequential(nn.Linear(2, 2))
+
+    def get_output_embeddings(self) -> nn.Linear:
+        return self.head
+
+
 def test_replace_reaches_every_linear() -> None:
-    model = nn.ModuleDict({"head": nn.Linear(2, 2), "body": nn.Sequential(nn.Linear(2, 2))})
-    replace_linears(model, lambda linear: RowTiledLinear(linear, BF16, RowTiles()))
+    model, forms = _Model(), []
+
+    def make(linear: nn.Linear, form: WeightFormat) -> nn.Module:
+        forms.append(form.name)
+        return RowTiledLinear(linear, form, RowTiles())
+
+    replace_linears(model, weight_format("int4", torch.float32), make)
     kinds = [type(m) for m in model.modules() if not list(m.children())]
     assert kinds == [RowTiledLinear, RowTiledLinear]
+    assert forms == ["int8", "int4"]

@@ -21,7 +21,16 @@ ROWS = (1, 2, 7, 11, 12, 13, 25)
 
 def compiled(folder: Path, *flags: str) -> Path:
     target = folder / "kernels.so"
-    command = ["g++", "-O1", "-mavx2", "-mfma", "-std=c++17", "-ffp-contract=off", "-fPIC"]
+    command = [
+        "g++",
+        "-O1",
+        "-mavx2",
+        "-mf16c",
+        "-mfma",
+        "-std=c++17",
+        "-ffp-contract=off",
+        "-fPIC",
+    ]
     command += ["-shared", "-pthread", "-include", str(EMULATION), *flags, str(SOURCE)]
     subprocess.run([*command, "-o", str(target)], check=True, capture_output=True)
     return target
@@ -31,7 +40,7 @@ def results() -> list[torch.Tensor]:
     """Outputs of every format, shape and number of rows by the loaded kernels."""
     generator = torch.Generator().manual_seed(0)
     team, outputs = Team(2), []
-    for name in ("fp32", "bf16", "int8"):
+    for name in ("fp32", "bf16", "int8", "int4"):
         form = weight_format(name, torch.float32)
         for n, k in SHAPES:
             weight = torch.randn(n, k, generator=generator).to(form.load_dtype or torch.float32)

@@ -26,7 +26,7 @@ def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.chmod(0o755)
     monkeypatch.setenv("CXX", str(path))
     monkeypatch.setenv("DSPARK_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(build, "_cpu_flags", lambda: frozenset({"avx2", "fma"}))
+    monkeypatch.setattr(build, "_cpu_flags", lambda: frozenset({"avx2", "f16c", "fma"}))
     return path
 
 
@@ -73,6 +73,6 @@ def test_a_failing_compiler_is_quoted(compiler: Path) -> None:
 
 
 def test_a_processor_without_avx2(compiler: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "_cpu_flags", lambda: frozenset({"fma"}))
+    monkeypatch.setattr(build, "_cpu_flags", lambda: frozenset({"f16c", "fma"}))
     with pytest.raises(NativeUnavailable, match="lacks avx2"):
         build.build_library()

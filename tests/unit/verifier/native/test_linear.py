@@ -7,7 +7,7 @@ import torch
 
 from dspark.verifier.model.weight_format import weight_format
 from dspark.verifier.native.library import Team
-from dspark.verifier.native.packing import interleave_gate_up, linear, pack, pack_int8
+from dspark.verifier.native.packing import interleave_gate_up, linear, pack, pack_int4, pack_int8
 
 SHAPES = [(1, 1), (5, 7), (16, 16), (33, 31), (100, 64), (64, 129)]
 
@@ -17,8 +17,8 @@ def team() -> Team:
     return Team(2)
 
 
-# Rounding of activations to 16 bits shows in int8 only: each is off by up to 2^-16 of the largest.
-TOLERANCES = {"bf16": 1e-4, "fp32": 1e-4, "int8": 2e-3}
+# Rounding of activations to 16 bits shows in codes only: each is off by up to 2^-16 of the largest.
+TOLERANCES = {"bf16": 1e-4, "fp32": 1e-4, "int8": 2e-3, "int4": 2e-3}
 
 
 @pytest.mark.parametrize("name", TOLERANCES)
@@ -70,8 +70,17 @@ def test_sums_of_the_largest_codes_do_not_overflow(team: Team) -> None:
     torch.testing.assert_close(result, torch.tensor([[4096 * 127 * 0.5 * 3.0]]))
 
 
-def test_rows_of_zeros_give_the_bias(team: Team) -> None:
-    packed = weight_format("int8", torch.float32).pack(torch.randn(5, 70), torch.arange(5.0))
+def test_sums_of_the_largest_int4_codes_do_not_overflow(team: Team) -> None:
+    codes = torch.full((1, 4096), 15, dtype=torch.uint8)
+    packed = pack_int4(codes, torch.full((1, 128), 0.5).half(), torch.full((1, 128), -4.0).half())
+    result = linear(team, packed, torch.full((1, 4096), 3.0))
+    expected = torch.tensor([[4096 * (15 * 0.5 - 4.0) * 3.0]])
+    torch.testing.assert_close(result, expected, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("name", ["int8", "int4"])
+def test_rows_of_zeros_give_the_bias(team: Team, name: str) -> None:
+    packed = weight_format(name, torch.float32).pack(torch.randn(5, 70), torch.arange(5.0))
     assert torch.equal(linear(team, packed, torch.zeros(2, 70)), torch.arange(5.0).expand(2, 5))
 
 
@@ -86,6 +95,23 @@ def test_rows_of_zeros_give_the_bias(team: Team) -> None:
 def test_codes_and_scales_must_fit(codes: torch.Tensor, scales: torch.Tensor) -> None:
     with pytest.raises(ValueError, match="scales"):
         pack_int8(codes, scales)
+
+
+@pytest.mark.parametrize(
+    ("codes", "scales", "smallest"),
+    [
+        (torch.zeros(2, 33).byte(), torch.zeros(2, 1).half(), torch.zeros(2, 1).half()),
+        (torch.zeros(2, 32).byte(), torch.zeros(2, 1).half(), torch.zeros(2, 2).half()),
+        (torch.zeros(2, 32), torch.zeros(2, 1).half(), torch.zeros(2, 1).half()),
+        (torch.zeros(2, 32).byte(), torch.zeros(2, 1), torch.zeros(2, 1).half()),
+        (torch.zeros(2, 32).byte(), torch.zeros(2, 1).half(), torch.zeros(2, 1)),
+    ],
+)
+def test_int4_codes_and_scales_must_fit(
+    codes: torch.Tensor, scales: torch.Tensor, smallest: torch.Tensor
+) -> None:
+    with pytest.raises(ValueError, match="scales"):
+        pack_int4(codes, scales, smallest)
 
 
 def test_no_rows_give_no_rows(team: Team) -> None:

@@ -56,7 +56,7 @@ def test_a_processor_runs_the_widest_variant(
 def test_a_processor_below_every_variant_needs_a_compiler(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "_cpu_flags", lambda: frozenset({"avx2", "fma"}))
+    monkeypatch.setattr(build, "_cpu_flags", lambda: frozenset({"avx2", "f16c", "fma"}))
     with pytest.raises(NativeUnavailable, match=r"no C\+\+ compiler"):
         build.build_library()
 
