@@ -92,12 +92,16 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class StepBreakdown:
-    """Medians over a request's decode steps, in milliseconds."""
+    """Medians over a request's decode steps, in milliseconds.
+
+    ``ahead_ms`` is the part of ``forward_ms`` that was over when the verifier got the step.
+    """
 
     propose_ms: float = 0.0
     verify_ms: float = 0.0
     forward_ms: float = 0.0
     overhead_ms: float = 0.0
+    ahead_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,8 @@ class SequenceWork:
 class StepPlan:
     """What one step asks of a verifier; releases are applied first, then admissions, then work.
 
-    ``traceparents`` name the step in the trace of each request that is traced.
+    ``traceparents`` name the step in the trace of each request that is traced. ``compute_ahead``
+    says that the next step is expected to go on with the same sequences, without trees.
     """
 
     scheduler_id: str
@@ -56,6 +57,7 @@ class StepPlan:
     work: tuple[SequenceWork, ...] = ()
     top_k: int = 0
     traceparents: tuple[str, ...] = ()
+    compute_ahead: bool = False
 
 
 class WorkStatus(Enum):
@@ -90,7 +92,11 @@ class WorkResult:
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """The reply to a StepPlan; ``cached_tokens`` is each admitted request's prefix-cache hit."""
+    """The reply to a StepPlan; ``cached_tokens`` is each admitted request's prefix-cache hit.
+
+    ``num_ahead_rows`` of ``num_rows`` were computed ahead, in a pass of their own; ``ahead_ns`` is
+    the part of ``forward_ns`` that was over when the step arrived.
+    """
 
     step_id: int
     cached_tokens: dict[str, int] = field(default_factory=dict)
@@ -100,6 +106,8 @@ class StepOutcome:
     total_ns: int = 0
     num_rows: int = 0
     num_free_blocks: int = 0
+    ahead_ns: int = 0
+    num_ahead_rows: int = 0
 
 
 class VerifyCost(NamedTuple):
@@ -114,7 +122,8 @@ class VerifyCost(NamedTuple):
 class VerifierInfo:
     """What a verifier says of itself.
 
-    ``verify_costs`` goes by context, then rows; it is monotone in both.
+    ``verify_costs`` goes by context, then rows; it is monotone in both. ``computes_ahead`` says
+    that ``StepPlan.compute_ahead`` has an effect.
     """
 
     model_id: str
@@ -130,6 +139,7 @@ class VerifierInfo:
     dtype: str
     device: str
     verify_costs: tuple[VerifyCost, ...]
+    computes_ahead: bool = False
 
     @property
     def arithmetic(self) -> tuple[str, str, str, int]:

@@ -221,7 +221,7 @@ class _Player:
                 ),
                 speculation=_stats(self._num_rounds, 2 * self._num_accepted, self._num_accepted),
                 steps=sampling_pb2.StepBreakdown(
-                    propose_ms=0.5, verify_ms=4.0, forward_ms=3.0, overhead_ms=1.5
+                    propose_ms=0.5, verify_ms=4.0, forward_ms=3.0, overhead_ms=1.5, ahead_ms=0.25
                 ),
             )
         )

@@ -70,6 +70,7 @@ class FakeVerifier(FakeService):
     costs: tuple[tuple[int, float], ...] = LINEAR_COSTS
     forward_s: Callable[[int], float] = lambda rows: 0.0
     digest: str = "hash"
+    computes_ahead: bool = False
     faults: deque[StepFault] = field(default_factory=deque)
     hold: asyncio.Event | None = None
     is_ready: bool = True
@@ -100,6 +101,7 @@ class FakeVerifier(FakeService):
             dtype="int",
             device="cpu",
             verify_costs=tuple(VerifyCost(*cost) for cost in self.costs),
+            computes_ahead=self.computes_ahead,
         )
 
     @property

@@ -65,7 +65,13 @@ async def test_speculation_in_and_out(stack: GatewayStack) -> None:
         "drafted": 8,
         "accepted": 4,
         "sources": {"suffix": {"drafted": 8, "accepted": 4}},
-        "steps": {"propose_ms": 0.5, "verify_ms": 4.0, "forward_ms": 3.0, "overhead_ms": 1.5},
+        "steps": {
+            "propose_ms": 0.5,
+            "verify_ms": 4.0,
+            "forward_ms": 3.0,
+            "overhead_ms": 1.5,
+            "ahead_ms": 0.25,
+        },
     }
     sent = stack.scheduler.requests[0].speculation
     assert (sent.enabled, list(sent.sources), sent.max_draft_tokens) == (True, ["suffix"], 5)

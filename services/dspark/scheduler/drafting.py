@@ -81,15 +81,21 @@ class Drafting:
     books: DraftingBooks = field(default_factory=DraftingBooks)
     calibration: Calibration = field(default_factory=Calibration)
     propose_price: ProposePrice = field(default_factory=lambda: ProposePrice(FIRST_PROPOSE_MS))
+    # whether ``asks_nothing_next`` is of use
+    foresees_two: bool = False
     step: int = 0
     # time that the last step waited for candidates, and all that drafting took of it
     waited_ms: float = 0.0
     took_ms: float = 0.0
+    # what a step that asks loses beside that, since it cannot be computed ahead
+    lost_ms: float = 0.0
     # what candidates proposed in the last step
     offered: Drafts = field(default_factory=dict)
     _states: dict[Request, _DraftState] = field(default_factory=dict)
     # what each request may ask for in the next step, if that is decided already
     _foreseen: dict[Request, Budget] | None = None
+    # the same for the step after the next, which is known only if the next one asks nobody
+    _foreseen_later: dict[Request, Budget] | None = None
     _asked_at: int = -SUCCESSOR_STEPS
     _mean_context: float = 0.0
     _profiles: deque[tuple[float, ...]] = field(default_factory=lambda: deque(maxlen=NUM_PROFILES))
@@ -110,18 +116,28 @@ class Drafting:
         """Decide what the step after ``batch`` asks for, while the verifier computes this one.
 
         Everything that the policy looks at is known by then; in the next step only the tokens are
-        new, and until it is on its way the verifier waits.
+        new, and until it is on its way the verifier waits. If the next step asks nobody, nothing is
+        learnt from it, so the one after it can be decided as well.
         """
-        self._foreseen = None
+        decided, self._foreseen, self._foreseen_later = self._foreseen_later, None, None
         link = self.link
         if self.policy.is_off or link is None or not link.is_usable:
             return
-        wishes = self._wishes(link, batch)
-        budgets = self._price(wishes, batch, overhead_ms)
-        given = zip((wish.request for wish in wishes), budgets, strict=True)
-        # One that ended meanwhile must not be kept alive by this.
-        running = (request for request in batch.decodes if request.is_running)
-        self._foreseen = dict.fromkeys(running, Budget()) | dict(given)
+        if decided is None or any(r.is_running and r not in decided for r in batch.decodes):
+            decided = self._decide(link, batch, overhead_ms)
+        self._foreseen = decided
+        if self.foresees_two and not _asks(decided):
+            self._foreseen_later = self._decide(link, batch, overhead_ms)
+
+    def asks_nothing_next(self, requests: Sequence[Request]) -> bool:
+        """Whether it is settled that the step after the present one asks for nothing."""
+        link, later = self.link, self._foreseen_later
+        if self.policy.is_off or link is None or not link.is_usable:
+            return True
+        if later is not None and _asks(later):
+            return False
+        known = later or {}
+        return all(r in known or not r.spec.speculation.enabled for r in requests)
 
     async def draft(self, batch: Batch, overhead_ms: float) -> Drafts:
         """A tree for each decoding request that gets one."""
@@ -179,8 +195,9 @@ class Drafting:
 
     def end(self, request: Request, completed: bool) -> None:
         self._states.pop(request, None)
-        if self._foreseen is not None:
-            self._foreseen.pop(request, None)
+        for foreseen in (self._foreseen, self._foreseen_later):
+            if foreseen is not None:
+                foreseen.pop(request, None)
         was_told = request.spec.speculation.enabled and request.epoch
         if was_told and not self.policy.is_off and self.link is not None:
             self.link.graph.add_end(request, completed)
@@ -201,7 +218,7 @@ class Drafting:
     ) -> dict[Request, tuple[_Wish, Budget]]:
         """Whom to ask candidates for, and for how many."""
         foreseen = self._take_foreseen(batch.decodes)
-        if foreseen is not None and not any(budget.max_nodes for budget in foreseen.values()):
+        if foreseen is not None and not _asks(foreseen):
             return {}
         wishes = self._wishes(link, batch)
         if foreseen is None:
@@ -210,6 +227,16 @@ class Drafting:
             budgets = [foreseen[wish.request].within(wish.view.max_nodes) for wish in wishes]
         pairs = zip(wishes, budgets, strict=True)
         return {wish.request: (wish, budget) for wish, budget in pairs if budget.max_nodes}
+
+    def _decide(
+        self, link: CandidatesLink, batch: Batch, overhead_ms: float
+    ) -> dict[Request, Budget]:
+        wishes = self._wishes(link, batch)
+        budgets = self._price(wishes, batch, overhead_ms)
+        given = zip((wish.request for wish in wishes), budgets, strict=True)
+        # One that ended meanwhile must not be kept alive by this.
+        running = (request for request in batch.decodes if request.is_running)
+        return dict.fromkeys(running, Budget()) | dict(given)
 
     def _take_foreseen(self, decodes: Sequence[Request]) -> dict[Request, Budget] | None:
         """What was decided for all of these requests; None if it was not for one of them."""
@@ -319,7 +346,7 @@ class Drafting:
             num_committing=batch.num_committing,
             max_nodes=batch.max_nodes,
             overhead_ms=overhead_ms,
-            propose_ms=self.propose_price.ms(num_asked, info),
+            propose_ms=self.propose_price.ms(num_asked, info) + self.lost_ms,
             costs=None if self.costs is None else self.costs.at(batch.mean_context),
         )
 
@@ -329,6 +356,10 @@ class Drafting:
             profiles = deque(self._profiles, maxlen=NUM_PROFILES)
             self._states[request] = _DraftState(mutes, profiles, self.step)
         return self._states[request]
+
+
+def _asks(budgets: Mapping[Request, Budget]) -> bool:
+    return any(budget.max_nodes for budget in budgets.values())
 
 
 def fitting(tree: TokenTree, vocab_size: int, max_nodes: int, max_depth: int) -> TokenTree:

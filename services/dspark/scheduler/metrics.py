@@ -93,7 +93,7 @@ CANDIDATES_FAILURES = _counter(
 STEP_SECONDS = _histogram(
     "step_seconds",
     "Parts of a step: propose waits for candidates, verify is the call to the verifier, forward "
-    "the model in it, overhead all but the model.",
+    "the model in it, ahead the part of that which was over before, overhead all but the rest.",
     ("worker", "part"),
 )
 STEP_REQUESTS = _histogram("step_requests", "Requests of a step.")
@@ -195,6 +195,7 @@ def _distributions(workers: Iterable[Worker]) -> Iterable[Metric]:
             ("propose", w.steps.propose_s),
             ("verify", w.steps.verify_s),
             ("forward", w.steps.forward_s),
+            ("ahead", w.steps.ahead_s),
             ("overhead", w.steps.overhead_s),
         )
     )

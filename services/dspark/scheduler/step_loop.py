@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dspark.errors import DSparkError, InternalError
@@ -16,8 +17,8 @@ from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.progress import Progress
 from dspark.scheduler.request import Request
 from dspark.scheduler.results import Applied, ResultApplier
-from dspark.scheduler.stats import MovingAverage
 from dspark.scheduler.step_books import StepBooks
+from dspark.scheduler.step_overhead import StepOverhead
 from dspark.scheduler.step_timing import StepTiming, TimingRing
 from dspark.scheduler.step_trace import StepFacts, StepTrace, traceparents_of
 from dspark.scheduler.verifier_link import VerifierLink, VerifierLost
@@ -26,7 +27,6 @@ from dspark.token_tree import TokenTree
 
 log = logging.getLogger(__name__)
 
-FIRST_OVERHEAD_MS = 2.0
 # After this many refused steps in a row each request is tried alone, to find the one at fault.
 MAX_REFUSALS = 2
 # Pause after a step that got nothing done, such as one for which the KV pool had no room.
@@ -78,7 +78,7 @@ class StepLoop:
         self._progress = progress
         self._timings = timings
         self._books = books if books is not None else StepBooks()
-        self._overhead_ms = MovingAverage(FIRST_OVERHEAD_MS)
+        self._overhead = StepOverhead()
         self._step_id = 0
         self._num_refusals = 0
         self._work = asyncio.Event()
@@ -103,7 +103,7 @@ class StepLoop:
         clock = _Clock(time.perf_counter())
         batch = self._batcher.schedule(self._live, self.num_free_blocks)
         clock.trace = step_trace.begin(batch)
-        drafts = await self._drafting.draft(batch, self._overhead_ms.value)
+        drafts = await self._drafting.draft(batch, self._overhead.plain_ms)
         await self._compute(batch, drafts, clock)
 
     async def _compute(self, batch: Batch, drafts: Drafts, clock: _Clock) -> None:
@@ -112,7 +112,7 @@ class StepLoop:
         planned = self._plan(batch, drafts)
         self._drafting.observe(self._live.running)
         # Runs once the call below is on its way.
-        asyncio.get_running_loop().call_soon(self._drafting.foresee, batch, self._overhead_ms.value)
+        asyncio.get_running_loop().call_soon(self._drafting.foresee, batch, self._overhead.plain_ms)
         outcome = await self._verify(planned, clock)
         clock.verified = time.perf_counter()
         applied = self._applier.apply(planned.plan.work, planned.requests, outcome)
@@ -143,8 +143,18 @@ class StepLoop:
             work=tuple(_work(r, drafts.get(r.request)) for r in rows),
             top_k=self._drafting.top_k,
             traceparents=traceparents_of(r.request for r in rows),
+            compute_ahead=self._expects_plain_step(rows),
         )
         return PlannedStep(plan, tuple(r.request for r in rows))
+
+    def _expects_plain_step(self, rows: Sequence[ScheduledRows]) -> bool:
+        """Whether the next step is going to have the same requests, without trees."""
+        return (
+            self._verifier.info.computes_ahead
+            and not self._live.waiting
+            and all(r.commits for r in rows)
+            and self._drafting.asks_nothing_next([r.request for r in rows])
+        )
 
     async def _verify(self, planned: PlannedStep, clock: _Clock) -> StepOutcome:
         try:
@@ -162,17 +172,17 @@ class StepLoop:
         self._num_refusals = 0
         self.num_free_blocks = outcome.num_free_blocks
         self._progress.stepped()
-        forward_ms = outcome.forward_ns / 1e6
-        self._drafting.note_forward(outcome.num_rows, forward_ms)
+        forward_ms, ahead_ms = outcome.forward_ns / 1e6, outcome.ahead_ns / 1e6
         propose_ms = self._drafting.waited_ms
         wall_ms = (time.perf_counter() - clock.started) * 1e3
         timing = StepTiming(
             propose_ms=propose_ms,
             verify_ms=(clock.verified - clock.drafted) * 1e3,
             forward_ms=forward_ms,
-            overhead_ms=wall_ms - forward_ms,
+            overhead_ms=wall_ms - (forward_ms - ahead_ms),
+            ahead_ms=ahead_ms,
         )
-        self._overhead_ms.add(max(wall_ms - forward_ms - self._drafting.took_ms, 0.0))
+        self._learn_costs(outcome, forward_ms, wall_ms)
         self._timings.add(timing)
         self._books.observe(timing, plan, outcome)
         for request in applied.decoded:
@@ -191,6 +201,15 @@ class StepLoop:
         drafting = self._drafting
         chunks = dict(applied.chunks)
         return StepFacts(plan, outcome, timing, drafting.policy.price, chunks, drafting.offered)
+
+    def _learn_costs(self, outcome: StepOutcome, forward_ms: float, wall_ms: float) -> None:
+        """Only steps of one pass say what a pass of so many rows costs."""
+        if outcome.num_ahead_rows not in (0, outcome.num_rows):
+            return
+        drafting, is_ahead = self._drafting, outcome.num_ahead_rows > 0
+        drafting.note_forward(outcome.num_rows, forward_ms)
+        self._overhead.observe(wall_ms - forward_ms - drafting.took_ms, is_ahead=is_ahead)
+        drafting.lost_ms = self._overhead.lost_ms
 
     async def _refused(self, error: Exception) -> None:
         """Start all running requests anew from their committed tokens, if need be one by one."""

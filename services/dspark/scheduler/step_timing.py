@@ -20,6 +20,7 @@ class StepTiming:
     verify_ms: float
     forward_ms: float
     overhead_ms: float
+    ahead_ms: float = 0.0
 
 
 _PARTS = tuple(field.name for field in fields(StepTiming))

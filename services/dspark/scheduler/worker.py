@@ -207,4 +207,5 @@ class Worker:
             limits,
             OnlineCosts.measured(info.verify_costs),
             self._books.totals.drafting,
+            foresees_two=info.computes_ahead,
         )

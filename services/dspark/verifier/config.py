@@ -9,6 +9,7 @@ from dspark.transport_security.settings import ALLOW_PEERS_HELP, BackendTranspor
 
 EXACTNESS = ("strict", "fast")
 WEIGHT_DTYPES = ("auto", "bf16", "fp16", "fp32", "int8", "int4")
+COMPUTE_AHEAD = ("auto", "on", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,13 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
     )
     cuda_graphs: bool = field(
         default=True, metadata={"help": "replay small passes from recordings on CUDA devices"}
+    )
+    compute_ahead: str = field(
+        default="auto",
+        metadata={
+            "help": "compute the expected next pass before it is asked for; auto: on devices",
+            "choices": COMPUTE_AHEAD,
+        },
     )
     weight_dtype: str = field(
         default="auto",
@@ -99,6 +107,8 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
             raise ValueError("--lease-s, --stall-s and --drain-s must be above 0")
         if self.exactness not in EXACTNESS:
             raise ValueError(f"--exactness must be one of {', '.join(EXACTNESS)}")
+        if self.compute_ahead not in COMPUTE_AHEAD:
+            raise ValueError(f"--compute-ahead must be one of {', '.join(COMPUTE_AHEAD)}")
         if self.weight_dtype not in WEIGHT_DTYPES:
             raise ValueError(f"--weight-dtype must be one of {', '.join(WEIGHT_DTYPES)}")
 
@@ -106,6 +116,13 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
     def model_id(self) -> str:
         """The name under which the model is served."""
         return self.served_model_name or self.model.rstrip("/").rsplit("/", 1)[-1]
+
+    def computes_ahead(self, device: str) -> bool:
+        """Whether passes are computed ahead on a device.
+
+        On a CPU they would take the cores from the services for which a step waits.
+        """
+        return self.compute_ahead == "on" or (self.compute_ahead == "auto" and device != "cpu")
 
     @property
     def num_blocks(self) -> int:

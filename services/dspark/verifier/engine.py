@@ -6,15 +6,20 @@ import logging
 import time
 from collections.abc import Callable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dspark.step import StepOutcome, StepPlan, WorkResult
 from dspark.verifier.admission import Limits, check_plan
-from dspark.verifier.batch_builder import build_batch
+from dspark.verifier.ahead import expected_work
 from dspark.verifier.committer import Committer
 from dspark.verifier.engine_settings import EngineSettings
+from dspark.verifier.forward_passes import ForwardPasses
 from dspark.verifier.interfaces import KvStore, ModelRunner
 from dspark.verifier.kv.block_pool import BlockPool
 from dspark.verifier.kv.prefix_cache import PrefixCache
 from dspark.verifier.scheduled_work import ScheduledWork
+from dspark.verifier.sequence import Sequence
 from dspark.verifier.sequence_table import SequenceTable
 from dspark.verifier.step_planner import StepPlanner
 
@@ -31,7 +36,6 @@ class Engine:
         settings: EngineSettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._runner = runner
         self.block_size = block_size = settings.block_size
         self.limits = _limits(runner, settings)
         self.pool = BlockPool(settings.num_blocks, settings.num_evictable_blocks)
@@ -57,31 +61,54 @@ class Engine:
             block_size=block_size,
             max_tree_nodes=settings.max_tree_nodes,
         )
+        self.passes = ForwardPasses(runner, is_row_invariant=settings.is_row_invariant)
+        # Sequences with which the next step is expected to go on.
+        self._expected: tuple[Sequence, ...] = ()
         self._committer = Committer(
             self.sequences, self.pool, self.prefix_cache, kv, block_size=block_size
         )
 
-    def step(self, plan: StepPlan) -> StepOutcome:
+    def step(self, plan: StepPlan, arrived_ns: int = 0) -> StepOutcome:
         """Run one step; raises InvalidArgument before anything is changed.
 
-        A failed forward pass changes no sequence, so the step may be repeated. Any later failure is
-        a bug; the sequences it touched are dropped, so that their requests start over.
+        ``arrived_ns`` is when it was asked for, by time.perf_counter_ns. A failed forward pass
+        changes no sequence, so the step may be repeated. Any later failure is a bug; the sequences
+        it touched are dropped, so that their requests start over.
         """
         check_plan(plan, self.limits)
+        self._expected = ()
         cached_tokens = self._apply_membership(plan)
         entries = self.planner.schedule(plan.work)
         scheduled = [entry for entry in entries if isinstance(entry, ScheduledWork)]
-        done, forward_ns = self._compute(scheduled, plan.top_k)
+        computed = self.passes.compute(scheduled, arrived_ns)
+        done = self._commit(scheduled, computed.logits, plan.top_k)
+        if plan.compute_ahead:
+            self._expected = tuple(entry.sequence for entry in scheduled)
         self.sequences.touch(work.request_id for work in plan.work)
         following = iter(done)
         return StepOutcome(
             step_id=plan.step_id,
             cached_tokens=cached_tokens,
             results=tuple(e if isinstance(e, WorkResult) else next(following) for e in entries),
-            forward_ns=forward_ns,
+            forward_ns=computed.forward_ns,
             num_rows=sum(entry.num_rows for entry in scheduled),
             num_free_blocks=self.pool.num_available,
+            ahead_ns=computed.ahead_ns,
+            num_ahead_rows=computed.num_ahead_rows,
         )
+
+    def compute_ahead(self) -> None:
+        """Compute the pass of the plain step that is expected next, if one is.
+
+        It writes only K/V that the step itself would write, and takes only blocks that it would
+        take. A failure leaves the step to compute all by itself.
+        """
+        expected, self._expected = self._expected, ()
+        # What has ended since is not found, and left out.
+        entries = self.planner.schedule(expected_work(expected))
+        scheduled = [entry for entry in entries if isinstance(entry, ScheduledWork)]
+        if scheduled:
+            self.passes.compute_ahead(scheduled)
 
     def _apply_membership(self, plan: StepPlan) -> dict[str, int]:
         """Leases, releases and admissions; returns the admissions' cached tokens."""
@@ -91,18 +118,11 @@ class Engine:
             self.sequences.release(ref)
         return {a.request_id: self.sequences.admit(a) for a in plan.admissions}
 
-    def _compute(self, scheduled: list[ScheduledWork], top_k: int) -> tuple[list[WorkResult], int]:
-        """The results of the scheduled work, and the time of the forward pass in nanoseconds."""
-        if not scheduled:
-            return [], 0
-        batch = build_batch(scheduled)
-        started = time.perf_counter_ns()
-        logits = self._runner.forward(batch)
-        forward_ns = time.perf_counter_ns() - started
-        expected = (len(batch.logits_rows), self.limits.vocab_size)
-        assert logits.shape == expected, f"logits are {logits.shape}, not {expected}"
+    def _commit(
+        self, scheduled: list[ScheduledWork], logits: NDArray[np.float32], top_k: int
+    ) -> list[WorkResult]:
         try:
-            return self._committer.commit(scheduled, logits, top_k), forward_ns
+            return self._committer.commit(scheduled, logits, top_k)
         except Exception:
             for entry in scheduled:
                 if self.sequences.get(entry.sequence.request_id) is entry.sequence:

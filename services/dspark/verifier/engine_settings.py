@@ -13,7 +13,8 @@ class EngineSettings:
     trees.
 
     ``model_digest`` and ``kernel_class`` name what made the K/V, so that the prefix cache never
-    mixes two of them.
+    mixes two of them. ``is_row_invariant`` says that a row's logits do not depend on its
+    neighbours.
     """
 
     num_blocks: int
@@ -25,9 +26,17 @@ class EngineSettings:
     tombstone_s: float = 60.0
     model_digest: str = ""
     kernel_class: str = ""
+    is_row_invariant: bool = False
 
     @classmethod
-    def of(cls, config: VerifierConfig, *, model_digest: str, kernel_class: str) -> EngineSettings:
+    def of(
+        cls,
+        config: VerifierConfig,
+        *,
+        model_digest: str,
+        kernel_class: str,
+        is_row_invariant: bool = False,
+    ) -> EngineSettings:
         """The settings that a process's configuration asks for."""
         return cls(
             num_blocks=config.num_blocks,
@@ -38,4 +47,5 @@ class EngineSettings:
             tombstone_s=config.lease_s,
             model_digest=model_digest,
             kernel_class=kernel_class,
+            is_row_invariant=is_row_invariant,
         )

@@ -24,6 +24,12 @@ class EngineThread:
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Await the call; a caller that goes away does not stop it once it runs."""
+        return await self.queue(function, *args, **kwargs)
+
+    def queue(
+        self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]:
+        """Run the call after all that were queued before it."""
 
         def timed() -> T:
             self._running_since = self._clock()
@@ -32,7 +38,7 @@ class EngineThread:
             finally:
                 self._running_since = None
 
-        return await asyncio.get_running_loop().run_in_executor(self._executor, timed)
+        return asyncio.get_running_loop().run_in_executor(self._executor, timed)
 
     @property
     def running_s(self) -> float:

@@ -44,6 +44,11 @@ ACCEPTED_NODES = _counter("accepted_nodes", "Nodes that were accepted.")
 DROPPED_TREES = _counter("dropped_trees", "Trees that were malformed, so that they were ignored.")
 FAILED_STEPS = _counter("step_failures", "Steps that failed by a bug or a broken device.")
 REPEATED_STEPS = _counter("repeated_steps", "Steps that were asked for again; each is done once.")
+AHEAD_ROWS = _counter(
+    "ahead_rows",
+    "Rows that were computed ahead of their step, by what it did: used or dropped them.",
+    ("outcome",),
+)
 # Only known once the model is loaded.
 SEQUENCES = _gauge("sequences", "Sequences held.")
 RECLAIMS = _counter("lease_reclaims", "Sequences that were dropped because no step named them.")
@@ -92,6 +97,8 @@ def _engine(engine: Engine) -> Iterable[Metric]:
     pool, sequences, planner = engine.pool, engine.sequences, engine.planner
     yield VERIFIED_NODES.one(planner.num_nodes)
     yield DROPPED_TREES.one(planner.num_dropped_trees)
+    outcomes = {"used": engine.passes.num_used_rows, "dropped": engine.passes.num_dropped_rows}
+    yield AHEAD_ROWS.many(((outcome,), count) for outcome, count in outcomes.items())
     yield SEQUENCES.one(len(sequences))
     yield RECLAIMS.one(sequences.num_reclaimed)
     free, cached = pool.num_free, pool.num_cached

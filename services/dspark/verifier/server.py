@@ -70,7 +70,10 @@ async def _load(
 ) -> tuple[Engine, VerifierInfo]:
     loaded = await thread.run(load, config, progress)
     settings = EngineSettings.of(
-        config, model_digest=loaded.model_digest, kernel_class=loaded.kernel_class
+        config,
+        model_digest=loaded.model_digest,
+        kernel_class=loaded.kernel_class,
+        is_row_invariant=loaded.exactness == "strict",
     )
     engine = Engine(loaded.runner, loaded.kv, settings)
     return engine, describe(config, loaded, engine)
@@ -92,6 +95,7 @@ def describe(config: VerifierConfig, loaded: LoadedModel, engine: Engine) -> Ver
         dtype=loaded.dtype,
         device=loaded.device,
         verify_costs=loaded.verify_costs,
+        computes_ahead=config.computes_ahead(loaded.device),
     )
 
 

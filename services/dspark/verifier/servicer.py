@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -20,6 +21,8 @@ from dspark.verifier.step_log import StepLog
 from dspark.verifier.step_trace import trace_step
 from dspark.wire.step import outcome_to_proto, plan_from_proto, verifier_info_to_proto
 
+log = logging.getLogger(__name__)
+
 
 class VerifierServicer(pb_grpc.VerifierServiceServicer):
     """Answers NotReady until ``set_engine``, and Draining after ``drain``."""
@@ -35,9 +38,12 @@ class VerifierServicer(pb_grpc.VerifierServiceServicer):
         self.num_failures = 0
         # What the long part that runs now is; told to callers that come too early.
         self.progress = "starting"
+        self._computes_ahead = False
+        self._ahead: asyncio.Future[None] | None = None
 
     def set_engine(self, engine: Engine, info: VerifierInfo) -> None:
         self._engine = engine
+        self._computes_ahead = info.computes_ahead
         self._info = verifier_info_to_proto(info)
 
     @property
@@ -57,6 +63,8 @@ class VerifierServicer(pb_grpc.VerifierServiceServicer):
         """Take no new step and wait for the running one."""
         self._is_draining = True
         await self._steps.drain()
+        if self._ahead is not None:
+            await asyncio.wait({self._ahead})
 
     async def GetVerifierInfo(
         self,
@@ -93,10 +101,14 @@ class VerifierServicer(pb_grpc.VerifierServiceServicer):
     async def _run(
         self, engine: Engine, request: pb.StepRequest, arrived_ns: int
     ) -> pb.StepResponse:
-        if not request.traceparents:
-            return await self._thread.run(self._step, engine, request, arrived_ns)
         began_ns = time.time_ns()
-        response = await self._thread.run(self._step, engine, request, arrived_ns)
+        step = self._thread.queue(self._step, engine, request, arrived_ns)
+        if request.compute_ahead and self._computes_ahead:
+            # Follows the step at once; the reply is sent meanwhile.
+            self._ahead = self._thread.queue(_compute_ahead, engine)
+        response = await step
+        if not request.traceparents:
+            return response
         # Runs once the reply is on its way.
         asyncio.get_running_loop().call_soon(
             trace_step, request.traceparents, began_ns, time.time_ns(), response
@@ -107,7 +119,7 @@ class VerifierServicer(pb_grpc.VerifierServiceServicer):
         started_ns = time.perf_counter_ns()
         plan = plan_from_proto(request)
         try:
-            outcome = engine.step(plan)
+            outcome = engine.step(plan, arrived_ns)
         except DSparkError:
             raise
         except Exception:
@@ -121,3 +133,11 @@ class VerifierServicer(pb_grpc.VerifierServiceServicer):
         response.queue_ns = queue_ns
         response.total_ns = time.perf_counter_ns() - arrived_ns
         return response
+
+
+def _compute_ahead(engine: Engine) -> None:
+    try:
+        engine.compute_ahead()
+    except Exception as error:
+        # Nothing is lost: the next step computes it again, and then its failure counts.
+        log.warning("a pass ahead of its step failed: %r", error)

@@ -73,16 +73,18 @@ class SpeculationStats(_message.Message):
     def __init__(self, rounds: _Optional[int] = ..., drafted: _Optional[int] = ..., accepted: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[SourceStats, _Mapping]]] = ...) -> None: ...
 
 class StepBreakdown(_message.Message):
-    __slots__ = ("propose_ms", "verify_ms", "forward_ms", "overhead_ms")
+    __slots__ = ("propose_ms", "verify_ms", "forward_ms", "overhead_ms", "ahead_ms")
     PROPOSE_MS_FIELD_NUMBER: _ClassVar[int]
     VERIFY_MS_FIELD_NUMBER: _ClassVar[int]
     FORWARD_MS_FIELD_NUMBER: _ClassVar[int]
     OVERHEAD_MS_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_MS_FIELD_NUMBER: _ClassVar[int]
     propose_ms: float
     verify_ms: float
     forward_ms: float
     overhead_ms: float
-    def __init__(self, propose_ms: _Optional[float] = ..., verify_ms: _Optional[float] = ..., forward_ms: _Optional[float] = ..., overhead_ms: _Optional[float] = ...) -> None: ...
+    ahead_ms: float
+    def __init__(self, propose_ms: _Optional[float] = ..., verify_ms: _Optional[float] = ..., forward_ms: _Optional[float] = ..., overhead_ms: _Optional[float] = ..., ahead_ms: _Optional[float] = ...) -> None: ...
 
 class RequestTimes(_message.Message):
     __slots__ = ("queue_ms", "prefill_ms", "decode_ms")

@@ -39,7 +39,7 @@ class GetVerifierInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetVerifierInfoResponse(_message.Message):
-    __slots__ = ("model_id", "model_digest", "vocab_size", "max_model_len", "eos_token_ids", "block_size", "num_blocks", "max_step_rows", "exactness", "kernel_class", "dtype", "device", "verify_costs")
+    __slots__ = ("model_id", "model_digest", "vocab_size", "max_model_len", "eos_token_ids", "block_size", "num_blocks", "max_step_rows", "exactness", "kernel_class", "dtype", "device", "verify_costs", "computes_ahead")
     MODEL_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
     VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +53,7 @@ class GetVerifierInfoResponse(_message.Message):
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     VERIFY_COSTS_FIELD_NUMBER: _ClassVar[int]
+    COMPUTES_AHEAD_FIELD_NUMBER: _ClassVar[int]
     model_id: str
     model_digest: str
     vocab_size: int
@@ -66,7 +67,8 @@ class GetVerifierInfoResponse(_message.Message):
     dtype: str
     device: str
     verify_costs: _containers.RepeatedCompositeFieldContainer[VerifyCost]
-    def __init__(self, model_id: _Optional[str] = ..., model_digest: _Optional[str] = ..., vocab_size: _Optional[int] = ..., max_model_len: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., block_size: _Optional[int] = ..., num_blocks: _Optional[int] = ..., max_step_rows: _Optional[int] = ..., exactness: _Optional[str] = ..., kernel_class: _Optional[str] = ..., dtype: _Optional[str] = ..., device: _Optional[str] = ..., verify_costs: _Optional[_Iterable[_Union[VerifyCost, _Mapping]]] = ...) -> None: ...
+    computes_ahead: bool
+    def __init__(self, model_id: _Optional[str] = ..., model_digest: _Optional[str] = ..., vocab_size: _Optional[int] = ..., max_model_len: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., block_size: _Optional[int] = ..., num_blocks: _Optional[int] = ..., max_step_rows: _Optional[int] = ..., exactness: _Optional[str] = ..., kernel_class: _Optional[str] = ..., dtype: _Optional[str] = ..., device: _Optional[str] = ..., verify_costs: _Optional[_Iterable[_Union[VerifyCost, _Mapping]]] = ..., computes_ahead: _Optional[bool] = ...) -> None: ...
 
 class VerifyCost(_message.Message):
     __slots__ = ("rows", "milliseconds", "context")
@@ -79,7 +81,7 @@ class VerifyCost(_message.Message):
     def __init__(self, rows: _Optional[int] = ..., milliseconds: _Optional[float] = ..., context: _Optional[int] = ...) -> None: ...
 
 class StepRequest(_message.Message):
-    __slots__ = ("scheduler_id", "step_id", "releases", "admissions", "work", "top_k", "traceparents")
+    __slots__ = ("scheduler_id", "step_id", "releases", "admissions", "work", "top_k", "traceparents", "compute_ahead")
     SCHEDULER_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_ID_FIELD_NUMBER: _ClassVar[int]
     RELEASES_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +89,7 @@ class StepRequest(_message.Message):
     WORK_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENTS_FIELD_NUMBER: _ClassVar[int]
+    COMPUTE_AHEAD_FIELD_NUMBER: _ClassVar[int]
     scheduler_id: str
     step_id: int
     releases: _containers.RepeatedCompositeFieldContainer[SequenceRef]
@@ -94,7 +97,8 @@ class StepRequest(_message.Message):
     work: _containers.RepeatedCompositeFieldContainer[SequenceWork]
     top_k: int
     traceparents: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, scheduler_id: _Optional[str] = ..., step_id: _Optional[int] = ..., releases: _Optional[_Iterable[_Union[SequenceRef, _Mapping]]] = ..., admissions: _Optional[_Iterable[_Union[SequenceAdmission, _Mapping]]] = ..., work: _Optional[_Iterable[_Union[SequenceWork, _Mapping]]] = ..., top_k: _Optional[int] = ..., traceparents: _Optional[_Iterable[str]] = ...) -> None: ...
+    compute_ahead: bool
+    def __init__(self, scheduler_id: _Optional[str] = ..., step_id: _Optional[int] = ..., releases: _Optional[_Iterable[_Union[SequenceRef, _Mapping]]] = ..., admissions: _Optional[_Iterable[_Union[SequenceAdmission, _Mapping]]] = ..., work: _Optional[_Iterable[_Union[SequenceWork, _Mapping]]] = ..., top_k: _Optional[int] = ..., traceparents: _Optional[_Iterable[str]] = ..., compute_ahead: _Optional[bool] = ...) -> None: ...
 
 class SequenceRef(_message.Message):
     __slots__ = ("request_id", "epoch")
@@ -137,7 +141,7 @@ class SequenceWork(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., max_pending_rows: _Optional[int] = ..., tree: _Optional[_Union[_token_tree_pb2.TokenTree, _Mapping]] = ...) -> None: ...
 
 class StepResponse(_message.Message):
-    __slots__ = ("step_id", "admissions", "results", "queue_ns", "forward_ns", "total_ns", "num_rows", "num_free_blocks")
+    __slots__ = ("step_id", "admissions", "results", "queue_ns", "forward_ns", "total_ns", "num_rows", "num_free_blocks", "ahead_ns", "num_ahead_rows")
     STEP_ID_FIELD_NUMBER: _ClassVar[int]
     ADMISSIONS_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
@@ -146,6 +150,8 @@ class StepResponse(_message.Message):
     TOTAL_NS_FIELD_NUMBER: _ClassVar[int]
     NUM_ROWS_FIELD_NUMBER: _ClassVar[int]
     NUM_FREE_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_NS_FIELD_NUMBER: _ClassVar[int]
+    NUM_AHEAD_ROWS_FIELD_NUMBER: _ClassVar[int]
     step_id: int
     admissions: _containers.RepeatedCompositeFieldContainer[AdmissionResult]
     results: _containers.RepeatedCompositeFieldContainer[WorkResult]
@@ -154,7 +160,9 @@ class StepResponse(_message.Message):
     total_ns: int
     num_rows: int
     num_free_blocks: int
-    def __init__(self, step_id: _Optional[int] = ..., admissions: _Optional[_Iterable[_Union[AdmissionResult, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[WorkResult, _Mapping]]] = ..., queue_ns: _Optional[int] = ..., forward_ns: _Optional[int] = ..., total_ns: _Optional[int] = ..., num_rows: _Optional[int] = ..., num_free_blocks: _Optional[int] = ...) -> None: ...
+    ahead_ns: int
+    num_ahead_rows: int
+    def __init__(self, step_id: _Optional[int] = ..., admissions: _Optional[_Iterable[_Union[AdmissionResult, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[WorkResult, _Mapping]]] = ..., queue_ns: _Optional[int] = ..., forward_ns: _Optional[int] = ..., total_ns: _Optional[int] = ..., num_rows: _Optional[int] = ..., num_free_blocks: _Optional[int] = ..., ahead_ns: _Optional[int] = ..., num_ahead_rows: _Optional[int] = ...) -> None: ...
 
 class AdmissionResult(_message.Message):
     __slots__ = ("request_id", "num_cached_tokens")

@@ -115,12 +115,17 @@ def breakdown_to_proto(steps: StepBreakdown) -> pb.StepBreakdown:
         verify_ms=steps.verify_ms,
         forward_ms=steps.forward_ms,
         overhead_ms=steps.overhead_ms,
+        ahead_ms=steps.ahead_ms,
     )
 
 
 def breakdown_from_proto(message: pb.StepBreakdown) -> StepBreakdown:
     return StepBreakdown(
-        message.propose_ms, message.verify_ms, message.forward_ms, message.overhead_ms
+        message.propose_ms,
+        message.verify_ms,
+        message.forward_ms,
+        message.overhead_ms,
+        message.ahead_ms,
     )
 
 

@@ -32,6 +32,7 @@ def plan_to_proto(plan: StepPlan) -> pb.StepRequest:
         work=[_work_to_proto(w) for w in plan.work],
         top_k=plan.top_k,
         traceparents=plan.traceparents,
+        compute_ahead=plan.compute_ahead,
     )
 
 
@@ -44,6 +45,7 @@ def plan_from_proto(message: pb.StepRequest) -> StepPlan:
         work=tuple(_work_from_proto(w) for w in message.work),
         top_k=message.top_k,
         traceparents=tuple(message.traceparents),
+        compute_ahead=message.compute_ahead,
     )
 
 
@@ -104,6 +106,8 @@ def outcome_to_proto(outcome: StepOutcome) -> pb.StepResponse:
         total_ns=outcome.total_ns,
         num_rows=outcome.num_rows,
         num_free_blocks=outcome.num_free_blocks,
+        ahead_ns=outcome.ahead_ns,
+        num_ahead_rows=outcome.num_ahead_rows,
     )
 
 
@@ -117,6 +121,8 @@ def outcome_from_proto(message: pb.StepResponse) -> StepOutcome:
         total_ns=message.total_ns,
         num_rows=message.num_rows,
         num_free_blocks=message.num_free_blocks,
+        ahead_ns=message.ahead_ns,
+        num_ahead_rows=message.num_ahead_rows,
     )
 
 
@@ -168,6 +174,7 @@ def verifier_info_to_proto(info: VerifierInfo) -> pb.GetVerifierInfoResponse:
             pb.VerifyCost(rows=rows, milliseconds=milliseconds, context=context)
             for rows, milliseconds, context in info.verify_costs
         ],
+        computes_ahead=info.computes_ahead,
     )
 
 
@@ -188,4 +195,5 @@ def verifier_info_from_proto(message: pb.GetVerifierInfoResponse) -> VerifierInf
         verify_costs=tuple(
             VerifyCost(cost.rows, cost.milliseconds, cost.context) for cost in message.verify_costs
         ),
+        computes_ahead=message.computes_ahead,
     )

@@ -64,7 +64,7 @@ def test_sources_add_up() -> None:
 def test_step_medians_keep_the_parts_apart() -> None:
     steps = [StepBreakdown(1, 10, 8, 2), StepBreakdown(3, 30, 28, 4), StepBreakdown(2, 20, 18, 9)]
     medians = step_medians([make_completion(steps=s) for s in steps])
-    assert medians == {"propose": 2, "verify": 20, "forward": 18, "overhead": 4}
+    assert medians == {"propose": 2, "verify": 20, "forward": 18, "ahead": 0, "overhead": 4}
 
 
 def test_the_median_run_is_one_of_the_runs() -> None:

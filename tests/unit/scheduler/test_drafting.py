@@ -24,6 +24,7 @@ from dspark.scheduler.drafting import Drafting, DraftLimits, fitting
 from dspark.scheduler.online_costs import OnlineCosts
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import Budget, PolicySettings, RequestView, StepContext
+from dspark.scheduler.propose_price import ProposePrice
 from dspark.scheduler.request import Request
 from dspark.step import WorkResult, WorkStatus
 from dspark.token_tree import TokenTree, chain
@@ -278,3 +279,85 @@ def test_requests_that_ended_meanwhile_leave_nothing_behind() -> None:
     drafting.foresee(batch, overhead_ms=1.0)
     assert not drafting._foreseen
     assert not drafting._states
+
+
+def foreseeing_two(*, explore_share: float = 0.0) -> Drafting:
+    """Decides two steps at once; a step costs so little beside asking that none ever asks."""
+    settings = PolicySettings(explore_share=explore_share)
+    drafting = make_drafting(Worker(), "threshold")
+    drafting.policy = POLICIES["threshold"](settings)
+    drafting.foresees_two = True
+    drafting.propose_price = ProposePrice(1000.0)
+    return drafting
+
+
+async def test_it_is_settled_a_step_before_that_nobody_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drafting = foreseeing_two()
+    request = decoding(drafting)
+    batch = batch_of(request)
+    assert not drafting.asks_nothing_next([request])
+    drafting.foresee(batch, overhead_ms=1.0)
+    calls = count_budgets(drafting, monkeypatch)
+    for _ in range(5):
+        assert await drafting.draft(batch, overhead_ms=1.0) == {}
+        assert drafting.asks_nothing_next([request])
+        drafting.foresee(batch, overhead_ms=1.0)
+    # Each step is decided once.
+    assert calls == [1] * 5
+
+
+async def test_an_exploration_is_foreseen_as_well() -> None:
+    drafting = foreseeing_two(explore_share=0.5)
+    request = decoding(drafting)
+    batch = batch_of(request)
+    assert drafting.link is not None
+    drafting.foresee(batch, overhead_ms=1.0)
+    promises, asked = [], []
+    for _ in range(200):
+        asked_before = drafting.step
+        await drafting.draft(batch, overhead_ms=1.0)
+        asked.append(drafting._asked_at > asked_before)
+        promises.append(drafting.asks_nothing_next([request]))
+        drafting.foresee(batch, overhead_ms=1.0)
+    assert any(asked) and any(promises)
+    assert not any(kept and follows for kept, follows in zip(promises, asked[1:], strict=False))
+
+
+async def test_nothing_is_settled_for_a_request_that_just_began_to_decode() -> None:
+    drafting = foreseeing_two()
+    first, second = decoding(drafting, "a"), decoding(drafting, "b")
+    declines = decoding(drafting, "c", enabled=False)
+    drafting.foresee(batch_of(first), overhead_ms=1.0)
+    await drafting.draft(batch_of(first), overhead_ms=1.0)
+    assert drafting.asks_nothing_next([first, declines])
+    assert not drafting.asks_nothing_next([first, second])
+
+
+def test_where_nobody_can_be_asked_nothing_is() -> None:
+    drafting = make_drafting(Worker(), "off")
+    assert drafting.asks_nothing_next([decoding(drafting)])
+    drafting = make_drafting(Worker())
+    request = decoding(drafting)
+    drafting.link = None
+    assert drafting.asks_nothing_next([request])
+
+
+async def test_asking_is_dearer_where_it_keeps_a_step_from_being_computed_ahead() -> None:
+    costs: list[float] = []
+
+    class Watching(type(POLICIES["off"](PolicySettings()))):  # type: ignore[misc]
+        is_off = False
+
+        def budget(self, views: Sequence[RequestView], context: StepContext) -> list[Budget]:
+            costs.append(context.propose_ms)
+            return [Budget()] * len(views)
+
+    drafting = make_drafting(Worker())
+    drafting.policy = Watching(PolicySettings())
+    batch = batch_of(decoding(drafting))
+    await drafting.draft(batch, overhead_ms=1.0)
+    drafting.lost_ms = 2.5
+    await drafting.draft(batch, overhead_ms=1.0)
+    assert costs[1] == pytest.approx(costs[0] + 2.5)

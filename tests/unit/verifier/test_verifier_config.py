@@ -25,6 +25,23 @@ def test_the_pool_is_whole_blocks_and_a_quarter_of_it_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
+    ("setting", "device", "computes"),
+    [
+        ("auto", "cpu", False),
+        ("auto", "cuda", True),
+        ("auto", "cuda:1", True),
+        ("on", "cpu", True),
+        ("off", "cuda", False),
+    ],
+)
+def test_passes_are_computed_ahead_where_they_leave_the_cpu_alone(
+    setting: str, device: str, computes: bool
+) -> None:
+    config = VerifierConfig(model="m", compute_ahead=setting)
+    assert config.computes_ahead(device) is computes
+
+
+@pytest.mark.parametrize(
     ("flag", "value"),
     [
         ("--block-size", "0"),
@@ -34,6 +51,7 @@ def test_the_pool_is_whole_blocks_and_a_quarter_of_it_is_kept() -> None:
         ("--prefix-cache-blocks", "-2"),
         ("--lease-s", "0"),
         ("--stall-s", "-1"),
+        ("--compute-ahead", "maybe"),
     ],
 )
 def test_a_bad_setting_names_its_flag(

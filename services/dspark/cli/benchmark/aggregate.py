@@ -109,6 +109,7 @@ def step_medians(completions: Sequence[Completion]) -> dict[str, float]:
         "propose": lambda completion: completion.steps.propose_ms,
         "verify": lambda completion: completion.steps.verify_ms,
         "forward": lambda completion: completion.steps.forward_ms,
+        "ahead": lambda completion: completion.steps.ahead_ms,
         "overhead": lambda completion: completion.steps.overhead_ms,
     }
     return {

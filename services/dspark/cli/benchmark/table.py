@@ -18,6 +18,7 @@ _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
     "ITL": lambda run: f"{run['itl_ms']['p50']:.1f}",
     "TPOT": lambda run: f"{run['tpot_ms']['p50']:.1f}",
     "forward": lambda run: f"{run['step_ms']['forward']:.2f}",
+    "ahead": lambda run: f"{run['step_ms']['ahead']:.2f}",
     "overhead": lambda run: f"{run['step_ms']['overhead']:.2f}",
 }
 
