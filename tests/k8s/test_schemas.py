@@ -37,6 +37,7 @@ def test_kubernetes_resources_fit_their_schemas(rendered: Rendered, version: str
     assert own and not [problem for m in own for problem in problems(m, version)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("components", [("observability", "public-tls"), ("mtls", "cert-manager")])
 def test_operator_resources_fit_their_schemas(
     composed: Callable[..., Rendered], components: tuple[str, ...]
