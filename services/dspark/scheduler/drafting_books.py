@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
@@ -25,13 +25,14 @@ class NodesBySource:
     """Nodes by who proposed them, counted by source mask: one call a tree, none a node."""
 
     def __init__(self) -> None:
-        self._masks: dict[tuple[str, ...], Counter[int]] = {}
+        self._masks: dict[tuple[str, ...], defaultdict[int, int]] = {}
 
     def add(self, source_names: tuple[str, ...], masks: Iterable[int]) -> None:
         counts = self._masks.get(source_names)
         if counts is None:
-            counts = self._masks[source_names] = Counter()
-        counts.update(masks)
+            counts = self._masks[source_names] = defaultdict(int)
+        for mask in masks:
+            counts[mask] += 1
 
     def by_source(self) -> Counter[str]:
         """A node of two sources counts for both."""

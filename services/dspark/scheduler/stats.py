@@ -33,7 +33,7 @@ class AcceptedNodes:
         self._rounds[min(count, MAX_POSITIONS)] += 1
         self._num_deeper += max(count - MAX_POSITIONS, 0)
         masks = tree.source_masks
-        self.sources.add(tree.source_names, (masks[entry - 1] for entry in accepted_nodes))
+        self.sources.add(tree.source_names, [masks[entry - 1] for entry in accepted_nodes])
 
     def by_position(self) -> list[int]:
         """Nodes at depth 1, 2 and so on to MAX_POSITIONS, then all that were deeper."""
