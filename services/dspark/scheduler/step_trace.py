@@ -7,16 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dspark.generation import TokenChunk
-from dspark.sampling import SpeculationStats
 from dspark.scheduler.batcher import Batch, ScheduledRows
 from dspark.scheduler.request import Request
 from dspark.scheduler.request_trace import DECODE, PREFILL, SCOPE, RequestTrace
-from dspark.scheduler.stats import count_round
 from dspark.scheduler.step_timing import StepTiming
 from dspark.step import SequenceWork, StepOutcome, StepPlan, WorkResult, WorkStatus
 from dspark.telemetry import tracing
 from dspark.telemetry.batched_call import MAX_OWN_SPANS, links_within
-from dspark.telemetry.span import AttributeValue, Span, SpanIds
+from dspark.telemetry.span import Attributes, AttributeValue, Span, SpanIds
 from dspark.token_tree import TokenTree
 
 
@@ -70,13 +68,14 @@ class StepTrace:
         for part, links in self._linked():
             request_id = part.request.request_id
             own = _own_attributes(part, work.get(request_id), results.get(request_id), facts)
-            self._hand_over(part, links, shared | own)
+            self._hand_over(part, links, own, shared)
 
     def fail(self, error: BaseException) -> None:
         """The step has no outcome."""
         self.finish()
         for part, links in self._linked():
-            self._hand_over(part, links, {"error.type": type(error).__name__}, str(error))
+            own = {"error.type": type(error).__name__}
+            self._hand_over(part, links, own, None, str(error))
 
     def _linked(self) -> Iterable[tuple[_Part, list[SpanIds]]]:
         return zip(
@@ -89,14 +88,23 @@ class StepTrace:
         self,
         part: _Part,
         links: Sequence[SpanIds],
-        attributes: Mapping[str, AttributeValue],
+        own: Attributes,
+        shared: Attributes | None,
         error: str | None = None,
     ) -> None:
         if (recorder := tracing.active()) is not None:
-            times = (self._start_ns, self._end_ns)
             recorder.record(
                 Span(
-                    SCOPE, "step", part.ids, part.parent_id, *times, attributes, links, error=error
+                    scope=SCOPE,
+                    name="step",
+                    ids=part.ids,
+                    parent_id=part.parent_id,
+                    start_ns=self._start_ns,
+                    end_ns=self._end_ns,
+                    attributes=own,
+                    links=links,
+                    error=error,
+                    shared=shared,
                 )
             )
 
@@ -159,13 +167,22 @@ def _by_source(
     offered: TokenTree, tree: TokenTree, accepted: tuple[int, ...]
 ) -> dict[str, AttributeValue]:
     """Nodes that each source proposed, that were bought of them, and that were right."""
+    drafted = _count(tree, range(len(tree)))
+    right = _count(tree, [entry - 1 for entry in accepted])
     attributes: dict[str, AttributeValue] = {}
-    proposed, bought = SpeculationStats(), SpeculationStats()
-    count_round((proposed,), offered, ())
-    count_round((bought,), tree, accepted)
-    for name, counts in proposed.sources.items():
-        drafted = bought.sources.get(name)
-        attributes[f"dspark.source.{name}.proposed"] = counts.drafted
-        attributes[f"dspark.source.{name}.drafted"] = drafted.drafted if drafted else 0
-        attributes[f"dspark.source.{name}.accepted"] = drafted.accepted if drafted else 0
+    for name, proposed in _count(offered, range(len(offered))).items():
+        attributes[f"dspark.source.{name}.proposed"] = proposed
+        attributes[f"dspark.source.{name}.drafted"] = drafted.get(name, 0)
+        attributes[f"dspark.source.{name}.accepted"] = right.get(name, 0)
     return attributes
+
+
+def _count(tree: TokenTree, nodes: Iterable[int]) -> dict[str, int]:
+    """How many of the nodes each source proposed; of the sources that proposed any."""
+    masks = [tree.source_masks[node] for node in nodes]
+    if not masks:
+        return {}
+    counts = (
+        (name, sum(mask >> bit & 1 for mask in masks)) for bit, name in enumerate(tree.source_names)
+    )
+    return {name: count for name, count in counts if count}

@@ -41,9 +41,10 @@ def record_call(
                 parent.span_id,
                 start_ns,
                 end_ns,
-                attributes,
+                {},
                 links,
                 SpanKind.SERVER,
+                shared=attributes,
             )
         )
 

@@ -116,7 +116,7 @@ def _to_readable(resource: Resource) -> Callable[[Sequence[Span]], list[Any]]:
             _context(span.ids, state),
             _context(parent) if span.parent_id else None,
             resource,
-            span.attributes,
+            {**(span.shared or {}), **span.attributes},
             [Event(event.name, event.attributes, event.at_ns) for event in span.events],
             [trace.Link(_context(ids)) for ids in span.links],
             _KINDS[span.kind],

@@ -42,11 +42,13 @@ def encode(spans: Sequence[Span], resource: Resource) -> ExportTraceServiceReque
 
 
 def _fill(message: Any, span: Span, shared: dict[int, pb.Span]) -> None:
-    encoded = shared.get(id(span.attributes))
-    if encoded is None:
-        encoded = shared[id(span.attributes)] = pb.Span()
-        _fill_attributes(encoded.attributes, span.attributes)
-    message.CopyFrom(encoded)
+    if span.shared:
+        encoded = shared.get(id(span.shared))
+        if encoded is None:
+            encoded = shared[id(span.shared)] = pb.Span()
+            _fill_attributes(encoded.attributes, span.shared)
+        message.CopyFrom(encoded)
+    _fill_attributes(message.attributes, span.attributes)
     message.trace_id = span.ids.trace_id.to_bytes(16)
     message.span_id = span.ids.span_id.to_bytes(8)
     if span.parent_id:

@@ -37,8 +37,8 @@ class SpanEvent(NamedTuple):
 class Span:
     """A span that is over; times are nanoseconds since 1970, a parent of 0 means a root.
 
-    ``error`` is the text of an error status, None for a span that went well. Spans of one batched
-    call share their ``attributes`` object, so it must not be changed any more.
+    ``error`` is the text of an error status, None for a span that went well. ``shared`` has further
+    attributes, in an object that other spans have too: it is encoded once and must not be changed.
     """
 
     scope: str
@@ -53,3 +53,4 @@ class Span:
     events: Sequence[SpanEvent] = ()
     error: str | None = None
     trace_state: str = ""
+    shared: Attributes | None = None
