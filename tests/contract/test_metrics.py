@@ -162,6 +162,23 @@ def test_prometheus_accepts_the_files(promtool: str, arguments: tuple[str, Path]
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_alerts_are_raised_when_they_should_be(promtool: str) -> None:
+    cases = Path(__file__).with_name("alerts_test.yml")
+    done = subprocess.run([promtool, "test", "rules", cases], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_has_such_a_case() -> None:
+    cases = yaml.safe_load(Path(__file__).with_name("alerts_test.yml").read_text())["tests"]
+    tested = {
+        check["alertname"]
+        for case in cases
+        for check in case["alert_rule_test"]
+        if check["exp_alerts"]
+    }
+    assert tested >= {alert["alert"] for alert in alerts()}
+
+
 def test_prometheus_reads_the_expressions_of_the_dashboard(promtool: str, tmp_path: Path) -> None:
     rules = [
         {"record": f"panel_{index}", "expr": re.sub(r"\$\w+", "1m", target["expr"])}
