@@ -9,6 +9,7 @@ from typing import Any
 
 from dspark.errors import DSparkError, NotReady
 from dspark.gateway.token_source import SchedulerInfo, TokenSource
+from dspark.log_limiter import LogLimiter
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ class SchedulerMonitor:
         self._source = source
         self._info: SchedulerInfo | None = None
         self._known_sources: frozenset[str] = frozenset()
+        self._limiter = LogLimiter()
         self.problem: DSparkError | None = NotReady("the scheduler was not asked yet")
 
     @property
@@ -40,7 +42,7 @@ class SchedulerMonitor:
         try:
             self._info = await self._source.info()
         except DSparkError as error:
-            if self.problem is None:
+            if self._limiter.is_due(error.message) or self.problem is None:
                 log.warning("the scheduler is not ready: %s", error)
             self.problem = error
             return
