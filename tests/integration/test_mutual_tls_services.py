@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -66,7 +68,7 @@ class Deployment:
 
     @asynccontextmanager
     async def scheduler(
-        self, verifier: str = "127.0.0.1:1", candidates: str = ""
+        self, verifier: str = "127.0.0.1:1", candidates: str = "", *, wait_ready: bool = True
     ) -> AsyncIterator[str]:
         server = SchedulerServer(
             SchedulerConfig(
@@ -79,7 +81,7 @@ class Deployment:
             )
         )
         port = await server.start()
-        if candidates:
+        if candidates and wait_ready:
             await until(lambda: server.scheduler.is_healthy)
             await until(lambda: bool(server.scheduler.info.sources))
         yield f"127.0.0.1:{port}"
@@ -135,7 +137,27 @@ async def test_a_completion_passes_all_four_services(tmp_path: Path) -> None:
         assert body["speculation"]["drafted"] > 0
 
 
-async def test_a_gateway_with_the_wrong_certificate_says_503_and_no_more(tmp_path: Path) -> None:
+async def test_a_scheduler_with_the_wrong_certificate_is_logged_once_on_each_side(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = Deployment(tmp_path)
+    deployment.files["scheduler"] = deployment.files["gateway"]
+    async with (
+        deployment.verifier() as verifier,
+        deployment.candidates() as candidates,
+        deployment.scheduler(verifier, candidates, wait_ready=False),
+    ):
+        await asyncio.sleep(2.0)
+    messages = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+    for part in ("refused ipv4", "no verifier to use", "no candidates to use"):
+        own = [message for message in messages if part in message]
+        assert len(own) == (2 if part == "refused ipv4" else 1), messages
+        assert all("gateway" in m if part == "refused ipv4" else "PERMISSION" in m for m in own)
+
+
+async def test_a_gateway_with_the_wrong_certificate_says_503_and_no_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     deployment = Deployment(tmp_path)
     async with (
         deployment.scheduler() as scheduler,
@@ -148,3 +170,4 @@ async def test_a_gateway_with_the_wrong_certificate_says_503_and_no_more(tmp_pat
         response = await stack.complete()
         assert response.status_code == 503
         assert response.json()["error"]["message"] == "scheduler: does not answer"
+    assert len([r for r in caplog.records if "the scheduler is not ready" in r.message]) == 1

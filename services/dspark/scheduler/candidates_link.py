@@ -10,6 +10,7 @@ from typing import Protocol
 
 from dspark.circuit_breaker import BreakerState, CircuitBreaker
 from dspark.errors import DSparkError
+from dspark.log_limiter import LogLimiter
 from dspark.proposal import CandidatesInfo, CandidatesUpdate, ProposeItem, ProposeOutcome
 from dspark.scheduler.candidate_graph import CandidateGraph, Delivery
 from dspark.scheduler.request import Request
@@ -54,6 +55,7 @@ class CandidatesLink:
         self._observing: asyncio.Task[None] | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._steps_since_update = 0
+        self._limiter = LogLimiter()
         self._asked_info_at = 0.0
         # calls that failed or came too late
         self.num_failures = 0
@@ -167,6 +169,8 @@ class CandidatesLink:
             try:
                 self.info = await self._client.info()
                 return
-            except DSparkError:
+            except DSparkError as error:
+                if self._limiter.is_due(error.message):
+                    log.warning("no candidates to use: %s", error)
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(backoff_s * 2, max_backoff_s)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from dspark.errors import BackendUnavailable, Draining, DSparkError, NotReady
+from dspark.log_limiter import LogLimiter
 from dspark.step import StepOutcome, StepPlan, VerifierInfo
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class VerifierLink:
         self._failover_s = failover_s
         self._has_heir = has_heir
         self._info: VerifierInfo | None = None
+        self._limiter = LogLimiter()
         self.is_answering = False
         # steps that were sent again
         self.num_replays = 0
@@ -71,7 +73,9 @@ class VerifierLink:
         while True:
             try:
                 self._info = await self._client.info()
-            except (BackendUnavailable, NotReady):
+            except (BackendUnavailable, NotReady) as error:
+                if self._limiter.is_due(error.message):
+                    log.warning("no verifier to use: %s", error)
                 self.is_answering = False
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(backoff_s * 2, MAX_BACKOFF_S)
