@@ -141,6 +141,7 @@ def _shared_attributes(facts: StepFacts) -> dict[str, AttributeValue]:
         "dspark.step.verify_ms": timing.verify_ms,
         "dspark.step.queue_ms": facts.outcome.queue_ns / 1e6,
         "dspark.step.forward_ms": timing.forward_ms,
+        "dspark.step.ahead_ms": timing.ahead_ms,
         "dspark.step.overhead_ms": timing.overhead_ms,
     }
 

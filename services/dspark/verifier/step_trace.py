@@ -16,6 +16,7 @@ class StepReply(Protocol):
     step_id: int
     queue_ns: int
     forward_ns: int
+    ahead_ns: int
     num_rows: int
     num_free_blocks: int
 
@@ -31,6 +32,7 @@ def trace_step(traceparents: Sequence[str], start_ns: int, end_ns: int, reply: S
         "dspark.step.rows": reply.num_rows,
         "dspark.step.queue_ms": reply.queue_ns / 1e6,
         "dspark.step.forward_ms": reply.forward_ns / 1e6,
+        "dspark.step.ahead_ms": reply.ahead_ns / 1e6,
         "dspark.kv.free_blocks": reply.num_free_blocks,
     }
     record_call(SCOPE, "verify", traceparents, start_ns, end_ns, attributes)
