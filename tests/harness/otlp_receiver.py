@@ -135,13 +135,13 @@ def _handler(receiver: OtlpReceiver) -> type[BaseHTTPRequestHandler]:
 
 
 @contextmanager
-def otlp_receiver() -> Iterator[OtlpReceiver]:
-    """Listens on the loopback address while the block runs."""
+def otlp_receiver(host: str = "127.0.0.1", grpc_port: int = 0) -> Iterator[OtlpReceiver]:
+    """Listens while the block runs."""
     receiver = OtlpReceiver()
     server = grpc.server(ThreadPoolExecutor(max_workers=4))
     pb_grpc.add_TraceServiceServicer_to_server(_Service(receiver), server)
-    receiver.grpc_port = server.add_insecure_port("127.0.0.1:0")
-    web = ThreadingHTTPServer(("127.0.0.1", 0), _handler(receiver))
+    receiver.grpc_port = server.add_insecure_port(f"{host}:{grpc_port}")
+    web = ThreadingHTTPServer((host, 0), _handler(receiver))
     receiver.http_port = web.server_address[1]
     server.start()
     thread = threading.Thread(target=web.serve_forever, daemon=True)
