@@ -11,9 +11,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from dspark.cli.address import grpc_target
+from dspark.cli.failure import CliError
 from dspark.client import AsyncClient, Client, TlsFiles
 from dspark.config import SettingError
-from dspark.errors import BackendUnavailable, MessageTooLarge
+from dspark.errors import BackendUnavailable, DSparkError, MessageTooLarge
 from dspark.gateway.http_protocol import MAX_HEAD_BYTES
 from dspark.gateway.server import AddressError
 from dspark.watched_files import CHECK_S
@@ -82,6 +84,18 @@ async def test_the_sync_client_over_tls(stack: GatewayStack, files: TlsFiles) ->
     assert await asyncio.to_thread(ask)
 
 
+async def test_the_command_line_finds_its_way_over_https(
+    stack: GatewayStack, files: TlsFiles
+) -> None:
+    tls = TlsFiles(ca=files.ca)
+    target = await asyncio.to_thread(grpc_target, https(stack), tls)
+    assert target == f"grpcs://{stack.grpc_target}"
+    async with AsyncClient(target, tls=tls) as client:
+        assert (await client.generate("hi")).text
+    with pytest.raises(CliError, match="certificate verify failed"):
+        await asyncio.to_thread(grpc_target, https(stack), None)
+
+
 async def test_http_without_tls_gets_nothing(stack: GatewayStack) -> None:
     with pytest.raises(httpx.HTTPError):
         await stack.client.get("/health")
@@ -114,13 +128,28 @@ async def test_a_key_of_another_certificate_stops_the_start(
             pass
 
 
-async def test_grpc_messages_over_the_limit_are_refused(tmp_path: Path) -> None:
+async def test_grpc_messages_over_the_limit_are_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with gateway_stack(tmp_path, max_body_bytes=10_000) as stack:
         async with AsyncClient(stack.grpc_target) as client:
-            for size in (10_001, 100_000, 1_000_000):
+            for size in (10_001, 15_000, 100_000, 1_000_000):
                 with pytest.raises(MessageTooLarge):
                     await client.generate("x" * size)
             assert (await client.generate("hi")).text
+
+
+    assert len([r for r in caplog.records if "refused a message" in r.message]) == 1
+
+
+async def test_metadata_over_the_limit_is_refused(tmp_path: Path) -> None:
+    async with (
+        gateway_stack(tmp_path) as stack,
+        AsyncClient(stack.grpc_target, api_key="x" * 100_000) as client,
+    ):
+        with pytest.raises(DSparkError, match="metadata"):
+            await client.generate("hi", timeout=10)
+    assert not stack.scheduler.requests
 
 
 async def raw(stack: GatewayStack, data: bytes) -> bytes:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dspark.gateway.http_errors import error_body
+from dspark.log_limiter import LogLimiter
 
 MAX_HEAD_BYTES = 64 * 1024
 HEAD_TIMEOUT_S = 30.0
@@ -19,6 +21,12 @@ class _HeadTooLarge(Exception):
     pass
 
 
+_limiter = LogLimiter()
+_log = logging.getLogger("uvicorn.error.connections")
+# What strangers send that is no HTTP is worth a warning, not one each time.
+_log.addFilter(lambda record: record.levelno != logging.WARNING or _limiter.is_due(record.msg))
+
+
 class HttpProtocol(HttpToolsProtocol):
     """Refuses a request line and headers that are too long, or too long in coming."""
 
@@ -26,6 +34,10 @@ class HttpProtocol(HttpToolsProtocol):
     # Whether a head is under way; one that is not complete is not seen by any callback.
     _in_head = True
     _head_timer: asyncio.TimerHandle | None = None
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.logger = _log
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
