@@ -138,7 +138,6 @@ async def test_grpc_messages_over_the_limit_are_refused(
                     await client.generate("x" * size)
             assert (await client.generate("hi")).text
 
-
     assert len([r for r in caplog.records if "refused a message" in r.message]) == 1
 
 
