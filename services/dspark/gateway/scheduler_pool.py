@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from dspark.errors import BackendUnavailable, DSparkError, NotReady, UnknownRequest
-from dspark.gateway.scheduler_sums import summed
+from dspark.gateway.steady_counts import SteadyCounts
 from dspark.gateway.token_source import (
     SCHEDULER,
     GenerationRequest,
@@ -59,6 +59,7 @@ class SchedulerPool:
         self._addresses = addresses
         self._connect = connect
         self._members: dict[str, _Member] = {}
+        self._counts: SteadyCounts[_Member] = SteadyCounts()
         # no address names these any more; they are closed when their last request has ended
         self._leaving: list[_Member] = []
 
@@ -101,9 +102,11 @@ class SchedulerPool:
         return good[0]
 
     async def status(self) -> SchedulerStatus:
-        """The sum over those that answer; raises what the first raised if none does."""
+        """The sum over all; raises what the first raised if none answers."""
         answers = await self._ask_all(lambda source: source.status())
-        return summed(_good(answers.values()))
+        _good(answers.values())
+        good = {m: answer for m, answer in answers.items() if not isinstance(answer, DSparkError)}
+        return self._counts.total(good, present=answers)
 
     async def _ask_all(
         self, ask: Callable[[TokenSource], Awaitable[Answer]]
