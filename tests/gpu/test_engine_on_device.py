@@ -25,6 +25,7 @@ SAMPLINGS = (
 )
 BACKENDS = [
     "torch",
+    "flex",
     pytest.param(
         "flash_attn",
         marks=pytest.mark.skipif(find_spec("flash_attn") is None, reason="no flash-attn here"),
@@ -38,6 +39,7 @@ def load(
     config = VerifierConfig(
         str(save_tiny_model(architecture, folder)),
         kv_tokens=8192,
+        exactness="fast" if (device, attention) == ("cpu", "flex") else "strict",
         block_size=256 if attention == "flash_attn" else 16,
         device=device,
         kernels="torch",
@@ -56,8 +58,12 @@ def load(
 def test_the_tokens_are_those_of_plain_decoding(
     tmp_path: Path, device: str, architecture: str, attention: str
 ) -> None:
+    if (device, attention) == ("cpu", "flex") and architecture != "llama":
+        pytest.skip("unfused attention on the CPU is slow")
     loaded, engine = load(tmp_path, architecture, device, "bf16", attention)
-    assert (loaded.device, loaded.exactness) == (device, "strict")
+    assert loaded.device == device
+    if (device, attention) != ("cpu", "flex"):
+        assert loaded.exactness == "strict"
     driver = Driver(engine)
     for sampling in SAMPLINGS:
         alone = Client("plain", PROMPT, sampling, use_prefix_cache=False)

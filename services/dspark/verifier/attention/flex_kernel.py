@@ -74,9 +74,9 @@ def compiled_kernel() -> FlexKernel:
 
 
 def unfused_kernel() -> FlexKernel:
-    """Plain torch operations over the whole pool: slow, for devices without the fused kernel.
+    """Plain torch operations over all listed blocks: slow, where there is no fused kernel.
 
-    It reads no block lists, so being listed is part of its mask.
+    Every group sees the blocks of all, so being listed is part of its mask.
     """
     from torch.nn.attention.flex_attention import and_masks, flex_attention
 
@@ -90,13 +90,32 @@ def unfused_kernel() -> FlexKernel:
         scale: float,
         soft_cap: float,
     ) -> torch.Tensor:
-        listed = and_masks(_is_listed(lists, len(keys)), mask)
+        size = lists.block_size
+        used, own = _used_blocks(lists)
+        slots = (used[:, None] * size + torch.arange(size, device=used.device)).flatten()
+
+        def moved(
+            group: torch.Tensor, head: torch.Tensor, query: torch.Tensor, index: torch.Tensor
+        ) -> torch.Tensor:
+            return mask(group, head, query, slots[index])
+
+        keys, values = keys[slots], values[slots]
+        listed = and_masks(_is_listed(own, len(slots)), moved)
         # Stops flex_attention from compiling itself anew for every shape, and from saying so.
         with torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="flex_attention called without")
-            return _call(flex_attention, query, keys, values, lists, listed, scale, soft_cap)
+            return _call(flex_attention, query, keys, values, own, listed, scale, soft_cap)
 
     return run
+
+
+def _used_blocks(lists: BlockLists) -> tuple[torch.Tensor, BlockLists]:
+    """[used] the blocks that any group reads, and the lists as indexes into them."""
+    columns = torch.arange(lists.blocks.shape[1], device=lists.blocks.device)
+    is_used = columns < lists.counts[:, None]
+    used = torch.unique(lists.blocks[is_used])
+    blocks = torch.searchsorted(used, torch.where(is_used, lists.blocks, used[0]))
+    return used.long(), BlockLists(lists.counts, blocks.int(), lists.block_size)
 
 
 def _call(

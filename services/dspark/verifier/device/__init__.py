@@ -1,1 +1,1 @@
-"""Moving a pass between host and device, and replaying it there."""
+"""Moving the arrays of a pass between host and device."""
