@@ -1,4 +1,4 @@
-"""Hundreds of streams under faults of every kind, on a real model: ``make chaos``."""
+"""Hundreds of streams under faults of every kind: ``make chaos``."""
 
 from __future__ import annotations
 
@@ -10,23 +10,20 @@ import pytest
 from harness.chaos.campaign import Campaign
 from harness.chaos.faults import FAULTS
 from harness.chaos.fleet import running_fleet
-from harness.chaos.plan import REAL_VERIFIER, FleetPlan
+from harness.chaos.plan import FleetPlan
 from harness.chaos.storm import Storm
 from harness.chaos.stream_spec import draw_specs
-from harness.served import make_tiny_model_dir
 
 pytestmark = [pytest.mark.chaos, pytest.mark.long]
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 NUM_STREAMS = 200
-NUM_FAULTS = 3 * len(FAULTS)
+NUM_FAULTS = 2 * len(FAULTS)
 
 
 @pytest.mark.timeout(1800)
 async def test_streams_survive_a_long_storm(fleet_plan: FleetPlan) -> None:
-    make_tiny_model_dir(fleet_plan.model_dir)
-    plan = replace(fleet_plan, verifier_module=REAL_VERIFIER, num_schedulers=2)
-    async with running_fleet(plan) as fleet:
-        storm = Storm(fleet, SEED, NUM_FAULTS, pause_s=(0.5, 2.0))
+    async with running_fleet(replace(fleet_plan, num_schedulers=2)) as fleet:
+        storm = Storm(fleet, SEED, NUM_FAULTS, pause_s=(0.3, 1.5))
         campaign = Campaign(draw_specs(NUM_STREAMS, SEED), concurrency=12, hang_up_share=0.1)
         report = await campaign.run(fleet, storm)
         print(f"\nseed {SEED}\n{report}")

@@ -30,9 +30,9 @@ class Report:
         verdict = self.verdict
         pause_s, at = verdict.longest_pause
         lines = [
-            f"{verdict.num_streams} streams, {verdict.num_identical} ended as their undisturbed twin,"
+            f"{verdict.num_streams} streams, {verdict.num_identical} ended as undisturbed,"
             f" {verdict.num_hung_up} clients hung up, {verdict.num_retried} lost their gateway;"
-            f" longest pause {pause_s:.1f} s, of {verdict.patient} at {at - self.started_at:.1f} s",
+            f" longest pause {pause_s:.1f} s ({verdict.patient}, {at - self.started_at:.1f} s)",
             f"{self.faults.total()} faults of {len(self.faults)} kinds",
             *(f"  {count:4d}  {kind}" for kind, count in sorted(self.faults.items())),
             *self.fault_log,

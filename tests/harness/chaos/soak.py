@@ -56,10 +56,7 @@ class SoakReport:
         lines = [
             f"{self.verdict.num_streams} requests, {self.verdict.num_hung_up} clients hung up",
             "process         MiB after warm-up   MiB at the end   drift",
-            *(
-                f"{name:14s}  {before / 1024:17.1f}  {after / 1024:15.1f}  {after / before - 1:+6.1%}"
-                for name, (before, after) in self.drifts.items()
-            ),
+            *(_line(name, *drift) for name, drift in self.drifts.items()),
             *(f"VIOLATION {each}" for each in self.violations),
         ]
         return "\n".join(lines)
@@ -105,6 +102,11 @@ class Soak:
             samples.rss_kib(name, self.warm_up_s, self.warm_up_s + window_s),
             samples.rss_kib(name, self.duration_s - window_s, self.duration_s),
         )
+
+
+def _line(name: str, before: float, after: float) -> str:
+    drift = after / before - 1
+    return f"{name:14s}  {before / 1024:17.1f}  {after / 1024:15.1f}  {drift:+6.1%}"
 
 
 async def _sample(fleet: Fleet, samples: Samples) -> None:

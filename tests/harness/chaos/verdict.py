@@ -18,7 +18,8 @@ Twins = Mapping[str, Answer]
 class Verdict:
     """``violations`` is empty when every promise was kept.
 
-    ``longest_pause`` between two events of a stream, its length and when it began, is ``patient``'s.
+    ``longest_pause`` between two events of a stream has its length and when it began; the stream is
+    ``patient``.
     """
 
     violations: tuple[str, ...]
