@@ -18,7 +18,7 @@ from dspark.telemetry.span import Attributes, AttributeValue, Span, SpanIds
 from dspark.token_tree import TokenTree
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Part:
     """The step as one request's span of it."""
 
@@ -173,8 +173,10 @@ def _by_source(
     attributes: dict[str, AttributeValue] = {}
     for name, proposed in _count(offered, range(len(offered))).items():
         attributes[f"dspark.source.{name}.proposed"] = proposed
-        attributes[f"dspark.source.{name}.drafted"] = drafted.get(name, 0)
-        attributes[f"dspark.source.{name}.accepted"] = right.get(name, 0)
+        if name in drafted:
+            attributes[f"dspark.source.{name}.drafted"] = drafted[name]
+        if name in right:
+            attributes[f"dspark.source.{name}.accepted"] = right[name]
     return attributes
 
 

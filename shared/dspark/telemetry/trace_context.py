@@ -16,11 +16,9 @@ def to_traceparent(ids: SpanIds, is_sampled: bool = True) -> str:
 
 def from_traceparent(text: str) -> SpanIds | None:
     """The ids; None where the text is not version 00 or names no span."""
-    parts = text.split("-")
-    if len(text) != _LENGTH or [len(part) for part in parts] != [2, 32, 16, 2]:
-        return None
-    version, trace, span, _ = parts
-    if version != "00" or not _HEX.issuperset(trace + span):
+    trace, span = text[3:35], text[36:52]
+    is_shaped = len(text) == _LENGTH and text[:3] == "00-" and text[35] == text[52] == "-"
+    if not is_shaped or not _HEX.issuperset(trace + span):
         return None
     ids = SpanIds(int(trace, 16), int(span, 16))
     return ids if all(ids) else None
