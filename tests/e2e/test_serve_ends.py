@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from dspark.client import Client
+from dspark.errors import BackendUnavailable
 from harness.processes import is_running, wait_until
 from harness.served import SERVICES, Served, ready_server, serve
 
 pytestmark = pytest.mark.e2e
-LONG = 200
+LONG, SHORT = 200, 24
 
 
 def left_over(server: Served) -> list[Path]:
@@ -40,6 +41,35 @@ def test_ctrl_c_and_sigterm_stop_everything(
         assert "Traceback" not in server.output
 
 
+def test_sigterm_lets_a_short_answer_end(tmp_path: Path, tiny_model_dir: Path) -> None:
+    with (
+        ready_server(tmp_path, tiny_model_dir) as server,
+        Client(server.grpc_target) as client,
+    ):
+        plain = client.generate("abc", max_tokens=SHORT, temperature=0, ignore_eos=True)
+        stream = client.stream("abc", max_tokens=SHORT, temperature=0, ignore_eos=True)
+        tokens = list(next(stream).token_ids)
+        server.process.terminate()
+        tokens += [token for chunk in stream for token in chunk.token_ids]
+        assert tuple(tokens) == plain.token_ids
+        assert server.process.wait(20) == 0
+
+
+def test_a_second_sigterm_ends_at_once(tmp_path: Path, tiny_model_dir: Path) -> None:
+    with ready_server(tmp_path, tiny_model_dir) as server:
+        children = server.children
+        # A service that stands still cannot drain, and would be waited for.
+        os.kill(children["dspark.gateway"], signal.SIGSTOP)
+        server.process.terminate()
+        server.wait_for("again to end at once")
+        server.process.terminate()
+        assert server.process.wait(20) == 0
+        assert "ending at once" in server.output
+        assert all_ended(children)
+        assert not left_over(server)
+        assert "Traceback" not in server.output
+
+
 def test_ctrl_c_during_the_start_stops_everything(tmp_path: Path, tiny_model_dir: Path) -> None:
     with serve(tmp_path, tiny_model_dir) as server:
         server.wait_for("verifier: ")
@@ -57,6 +87,23 @@ def test_no_child_outlives_a_killed_parent(tmp_path: Path, tiny_model_dir: Path)
         assert set(children) == SERVICES
         server.process.kill()
         assert wait_until(lambda: all_ended(children), 5)
+
+
+def test_clients_of_a_killed_gateway_find_it_again(tmp_path: Path, tiny_model_dir: Path) -> None:
+    with (
+        ready_server(tmp_path, tiny_model_dir) as server,
+        Client(server.grpc_target) as client,
+    ):
+        plain = client.generate("abc", max_tokens=LONG, seed=3, ignore_eos=True)
+        stream = client.stream("abc", max_tokens=LONG, seed=3, ignore_eos=True)
+        tokens = list(next(stream).token_ids)
+        os.kill(server.children["dspark.gateway"], signal.SIGKILL)
+        with pytest.raises(BackendUnavailable):
+            tokens += [token for chunk in stream for token in chunk.token_ids]
+        assert tuple(tokens) == plain.token_ids[: len(tokens)]
+        server.wait_for("gateway serves again")
+        again = client.generate("abc", max_tokens=LONG, seed=3, ignore_eos=True)
+        assert again.token_ids == plain.token_ids
 
 
 @pytest.mark.parametrize("victim", ["candidates", "verifier", "scheduler"])

@@ -69,13 +69,15 @@ async def _serve(
 
 
 def _cancel_on_signals(progress: Progress) -> None:
-    """The first signal cancels this task; later ones must not disturb its clean-up."""
+    """The first signal cancels this task, which lets requests end; the second is in a hurry."""
     task = asyncio.current_task()
     assert task is not None
+    notes = ["ending at once ...", "stopping ... (again to end at once)"]
 
     def cancel() -> None:
-        if not task.cancelling():
-            progress.note("stopping ...")
+        # A third one must not disturb the killing.
+        if notes:
+            progress.note(notes.pop())
             task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

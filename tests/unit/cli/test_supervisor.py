@@ -127,6 +127,21 @@ async def test_a_service_that_ignores_sigterm_is_killed(
     assert not own_toys()
 
 
+async def test_whoever_is_in_a_hurry_need_not_wait_for_them(
+    supervise: Callable[..., Supervisor],
+) -> None:
+    running = supervise(["--stubborn"], ["--stubborn"], [])
+    await running.__aenter__()
+    await running.wait_ready()
+    leaving = asyncio.create_task(running.__aexit__(None, None, None))
+    await asyncio.sleep(0.2)
+    assert not leaving.done()
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(leaving, supervisor._STOP_GRACE_S - 1)
+    assert not own_toys()
+
+
 async def test_waiting_for_a_service_that_is_not_there_goes_on(tmp_path: Path) -> None:
     spec = ServiceSpec("x", MODULE, f"unix:{tmp_path}/none.sock", NAME, [])
     with pytest.raises(TimeoutError):

@@ -62,12 +62,13 @@ class Child:
         try:
             await asyncio.wait_for(self.wait(), grace)
         except TimeoutError:
-            self.kill()
-            await self._process.wait()
+            await self.end()
 
-    def kill(self) -> None:
-        """End it at once."""
+    async def end(self) -> None:
+        """SIGKILL."""
         self._signal(signal.SIGKILL)
+        if self._process is not None:
+            await self._process.wait()
 
     def _signal(self, number: int) -> None:
         if self._process is not None and self._process.returncode is None:

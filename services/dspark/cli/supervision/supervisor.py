@@ -24,6 +24,7 @@ _DISPENSABLE = "candidates"
 class Supervisor:
     """The services of one run, as an async context manager; all have ended when it is left.
 
+    Leaving it lets them drain; a task that is cancelled meanwhile is in a hurry, and kills them.
     ``on_progress`` gets a service's name and progress line, ``on_event`` what a person should know.
     """
 
@@ -112,12 +113,16 @@ class Supervisor:
         self._on_event(f"{child.spec.name} serves again")
 
     async def _stop(self) -> None:
-        for keeper in self._keepers:
-            keeper.cancel()
-        await asyncio.gather(*self._keepers, return_exceptions=True)
-        caller, *called = self._children
-        await caller.stop(_STOP_GRACE_S)
-        await asyncio.gather(*(child.stop(_STOP_GRACE_S) for child in called))
+        try:
+            for keeper in self._keepers:
+                keeper.cancel()
+            await asyncio.gather(*self._keepers, return_exceptions=True)
+            caller, *called = self._children
+            await caller.stop(_STOP_GRACE_S)
+            await asyncio.gather(*(child.stop(_STOP_GRACE_S) for child in called))
+        except asyncio.CancelledError:
+            await asyncio.gather(*(child.end() for child in self._children))
+            raise
 
 
 async def _all_of(tasks: Sequence[asyncio.Task[None]]) -> None:
