@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
+from dspark.verifier.device.transfer import transfer_for
 from dspark.verifier.forward_batch import IntArray
 
 
@@ -33,6 +35,7 @@ class KvCache:
         num_all = num_blocks + num_scratch_blocks
         shape = (num_layers, 2, num_all, block_size, num_kv_heads, head_dim)
         self.tensor = torch.empty(shape, dtype=dtype, device=device)
+        self._transfer = transfer_for(self.tensor.device)
         # Slots that sequences may have.
         self.num_slots = num_blocks * block_size
         # [layers, 2, slots, kv_heads, head_dim], the same memory
@@ -66,6 +69,7 @@ class KvCache:
         """Copy all layers' K/V from source to destination slots; reads happen before writes."""
         if len(sources) == 0:
             return
-        read = torch.as_tensor(sources, dtype=torch.long, device=self.device)
-        write = torch.as_tensor(destinations, dtype=torch.long, device=self.device)
+        read, write = self._transfer.to_device(
+            [sources.astype(np.int64), destinations.astype(np.int64)]
+        )
         self.slots[:, :, write] = self.slots[:, :, read]

@@ -16,10 +16,13 @@ _TOLERANCES = {torch.float32: 1e-3}
 _TOLERANCE = 0.05
 
 
-def problem_with(candidate: TargetModel, reference: TargetModel, kv_cache: KvCache) -> str | None:
+def problem_with(
+    candidate: TargetModel, reference: TargetModel, kv_cache: KvCache, *, is_exact: bool = False
+) -> str | None:
     """Why the candidate cannot be used: what it raised, or how far its logits are off.
 
-    Both are one model in two ways of running. Writes to the first blocks of the pool.
+    Both are one model in two ways of running, equal to the bit if ``is_exact``. Writes to the
+    first blocks of the pool.
     """
     expected = _logits(reference, kv_cache)
     try:
@@ -29,7 +32,8 @@ def problem_with(candidate: TargetModel, reference: TargetModel, kv_cache: KvCac
         return f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"
     largest = float(np.abs(expected).max())
     difference = float(np.abs(logits - expected).max()) / max(largest, 1e-6)
-    if difference <= _TOLERANCES.get(kv_cache.dtype, _TOLERANCE):
+    tolerance = 0.0 if is_exact else _TOLERANCES.get(kv_cache.dtype, _TOLERANCE)
+    if difference <= tolerance:
         return None
     return f"its logits differ from the expected ones by {difference:.1%}"
 

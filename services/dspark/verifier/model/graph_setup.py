@@ -63,7 +63,7 @@ def _problem(
     # Drivers raise what they like.
     except Exception as error:
         return f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"
-    problem = problem_with(graphed, model, kv_cache)
+    problem = problem_with(graphed, model, kv_cache, is_exact=is_strict)
     if problem or not is_strict:
         return problem
     test = RowInvarianceTest(

@@ -163,6 +163,21 @@ def test_a_device_that_records_nothing(caplog: pytest.LogCaptureFixture) -> None
     assert "operation not permitted when stream is capturing" in record.getMessage()
 
 
+def test_strict_replays_must_have_the_bits_of_computed_passes(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward = GraphedModel.forward
+
+    def rounded(self: GraphedModel, batch: ForwardBatch, kv_cache: KvCache) -> object:
+        return forward(self, batch, kv_cache) * np.float32(1 + 1e-5)
+
+    monkeypatch.setattr(GraphedModel, "forward", rounded)
+    strict, fast = stock(), stock()
+    assert with_recordings(strict, FakeRecorder(), is_strict=True) is strict
+    assert "differ from the expected ones" in caplog.text
+    assert isinstance(with_recordings(fast, FakeRecorder()), GraphedModel)
+
+
 def test_a_backend_without_fixed_shapes(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     model = StockModel(tiny_model("llama"), TorchAttention(HostTransfer()), torch.float32)
