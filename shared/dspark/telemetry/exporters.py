@@ -30,6 +30,10 @@ class Exporter(Protocol):
     """Sends batches of spans; a batch that cannot be sent is dropped."""
 
     def export(self, spans: Sequence[Span]) -> None: ...
+    def abandon(self) -> None:
+        """Give up what is being sent."""
+        ...
+
     def shutdown(self) -> None: ...
 
 
@@ -78,6 +82,9 @@ class _Spoken:
             log.info("spans arrive at %s again", self._endpoint)
         self._is_failing = is_failing
 
+    def abandon(self) -> None:
+        self._inner.shutdown()
+
     def shutdown(self) -> None:
         self._inner.shutdown()
         self._last_words.close()
@@ -94,7 +101,9 @@ class _LastWords(logging.Handler):
         self._logger.propagate = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.text = record.getMessage()
+        # That the end of the process cuts a try short is no reason for its failure.
+        if "shutdown" not in (text := record.getMessage()).lower():
+            self.text = text
 
     def close(self) -> None:
         self._logger.removeHandler(self)

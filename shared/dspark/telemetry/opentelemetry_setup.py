@@ -10,7 +10,7 @@ import os
 import uuid
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from opentelemetry import propagate, trace
 from opentelemetry.sdk.resources import Resource
@@ -26,6 +26,13 @@ from dspark.telemetry.trace_settings import TraceSettings
 
 # Small, so that encoding a batch does not keep a service's event loop waiting.
 BATCH_SIZE = 128
+
+
+class Ending(NamedTuple):
+    """``send_rest`` sends the spans that wait and may take long, ``give_up`` cuts that short."""
+
+    send_rest: Callable[[], None]
+    give_up: Callable[[], None]
 
 
 class _Queued:
@@ -51,8 +58,8 @@ class _Unqueued:
         self._exporter.shutdown()
 
 
-def make_recorder(settings: TraceSettings) -> tuple[Recorder, Callable[[], None]]:
-    """The recorder, and what sends the spans that wait and ends it; that may take long."""
+def make_recorder(settings: TraceSettings) -> tuple[Recorder, Ending]:
+    """The recorder, and what ends it."""
     own = {
         "service.name": settings.service_name,
         "service.version": version("dspark"),
@@ -72,7 +79,8 @@ def make_recorder(settings: TraceSettings) -> tuple[Recorder, Callable[[], None]
         processor.on_end(cast(ReadableSpan, _Queued(span)))
 
     sampler = _sampler_of(provider)
-    return Recorder(sampler, record, settings.captures_content), processor.shutdown
+    ending = Ending(processor.shutdown, exporter.abandon)
+    return Recorder(sampler, record, settings.captures_content), ending
 
 
 def _batch_size() -> int | None:
