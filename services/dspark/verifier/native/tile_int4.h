@@ -1,37 +1,17 @@
 // Tiles with int4 weights and 16-bit activations.
 //
 // A weight is code * scale + smallest, with codes 0 to 15, so a group gives scale * (sum of code * activation) +
-// smallest * (sum of activations). Both sums are exact integers (32 * 15 * 32767 is below 2^23.9, so exact as
-// floats too), and groups are added in ascending order: an output depends on its own row only, whatever the
-// vector width.
+// smallest * (sum of activations). Both sums stay below 32 * 15 * 32767 < 2^23.9, so they are exact as floats.
 #pragma once
 
-#include "tile_int8.h"
+#include "tile_codes.h"
 
-// sums [padded / 32] of the codes of each group.
-static inline void sum_groups(const int16_t* codes, int padded, float* sums) {
-  const __m256i ones = _mm256_set1_epi16(1);
-  for (int g = 0; g < padded / kGroup4; ++g, codes += kGroup4) {
-    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
-    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + kGroup4 / 2));
-    sums[g] = float(sum8(_mm256_add_epi32(_mm256_madd_epi16(low, ones), _mm256_madd_epi16(high, ones))));
-  }
-}
-
-// acc[r][v] += the products of one pair of k.
 template <int ROWS>
 static inline void add_pair4(Rows x, const int16_t* codes, const char* weights,
                              IntVector (&acc)[ROWS][kVectors]) {
   IntVector w[kVectors];
   ivload_int4(weights, w);
-  UNROLL for (int r = 0; r < ROWS; ++r) {
-    IntVector xs = ivset_pair(codes + size_t(r) * x.code_stride);
-    KEEP(xs);
-    UNROLL for (int v = 0; v < kVectors; ++v) {
-      acc[r][v] = ivdot(acc[r][v], xs, w[v]);
-      KEEP(acc[r][v]);
-    }
-  }
+  add_products<ROWS>(x, codes, w, acc);
 }
 
 // The 16 pairs of a group, whose codes are four lines.
@@ -54,16 +34,12 @@ static inline void add_group4(Rows x, const char* group, int first_k, Fetch fetc
 template <int ROWS>
 static inline void tile_int4(Rows x, const char* base, int groups, Fetch fetch, const float* bias, float* out) {
   Vector sums[ROWS][kVectors];
-  for (int r = 0; r < ROWS; ++r) {
-    for (int v = 0; v < kVectors; ++v) sums[r][v] = vzero();
-  }
+  clear<ROWS>(sums);
   const float* group_sums = reinterpret_cast<const float*>(x.codes + groups * kGroup4);
   const size_t sum_stride = x.code_stride / 2;
   for (int g = 0; g < groups; ++g) {
     IntVector acc[ROWS][kVectors];
-    UNROLL for (int r = 0; r < ROWS; ++r) {
-      UNROLL for (int v = 0; v < kVectors; ++v) acc[r][v] = ivzero();
-    }
+    clear<ROWS>(acc);
     const char* group = base + size_t(g) * kGroupBytes4;
     add_group4<ROWS>(x, group, g * kGroup4, fetch, acc);
     fetch.from += kGroup4 / 8 * fetch.stride;
@@ -78,10 +54,5 @@ static inline void tile_int4(Rows x, const char* base, int groups, Fetch fetch, 
       }
     }
   }
-  for (int v = 0; v < kVectors; ++v) {
-    const Vector start = bias ? vload(bias + v * kWidth) : vzero();
-    for (int r = 0; r < ROWS; ++r) {
-      vstore(out + r * kPanel + v * kWidth, vfma(sums[r][v], vset(x.scales[r]), start));
-    }
-  }
+  store_outputs<ROWS>(sums, x, bias, out);
 }
