@@ -134,6 +134,16 @@ async def test_a_verifier_that_hangs_is_left_and_frees_all_when_it_comes_back() 
         check(await gather(again))
 
 
+async def test_verifiers_that_are_both_slower_than_measured_go_on() -> None:
+    costs = ((1, 1.0), (512, 5.0))
+    verifiers = (FakeVerifier(forward_s=lambda rows: 0.2, costs=costs) for _ in range(2))
+    async with pair(*verifiers, failover_s=0.05) as both:
+        request = make_request("r0", prompt_of(0), params_of(0))
+        async with asyncio.timeout(60):
+            streamed = await both.scheduler.client.generate(request)
+        assert tuple(streamed.token_ids) == wanted(0)
+
+
 async def test_a_verifier_that_drains_is_left_at_once() -> None:
     draining = FakeVerifier(forward_s=slow)
     async with pair(draining, FakeVerifier(forward_s=slow), failover_s=60.0) as both:

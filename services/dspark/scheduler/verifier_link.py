@@ -10,14 +10,13 @@ from typing import Protocol
 
 from dspark.errors import BackendUnavailable, Draining, DSparkError, NotReady
 from dspark.log_limiter import LogLimiter
+from dspark.scheduler.step_patience import StepPatience
 from dspark.step import StepOutcome, StepPlan, VerifierInfo
 
 log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S = 0.02
 MAX_BACKOFF_S = 0.2
-# With an heir, a step may take the patience and this many times the longest pass that was measured.
-SLOW_STEP_FACTOR = 4
 
 
 class Verifier(Protocol):
@@ -50,6 +49,7 @@ class VerifierLink:
         self._timeout_s = timeout_s
         self._failover_s = failover_s
         self._has_heir = has_heir
+        self._patience = StepPatience()
         self._info: VerifierInfo | None = None
         self._limiter = LogLimiter()
         self.is_answering = False
@@ -95,9 +95,12 @@ class VerifierLink:
             try:
                 if not self.is_answering:
                     await self.check_unchanged()
+                called = time.monotonic()
                 async with asyncio.timeout(self._call_timeout_s()):
                     outcome = await self._client.step(plan)
             except (BackendUnavailable, NotReady, TimeoutError) as error:
+                if isinstance(error, TimeoutError):
+                    self._patience.ran_out()
                 self._say_lost(plan, error)
                 give_up_at = started + self._patience_s(error)
                 if time.monotonic() > give_up_at:
@@ -107,6 +110,7 @@ class VerifierLink:
                 await self._recover(started, give_up_at)
                 self.num_replays += 1
             else:
+                self._patience.took(time.monotonic() - called)
                 self.is_answering = True
                 return outcome
 
@@ -127,7 +131,7 @@ class VerifierLink:
         if not self._has_heir():
             return None
         slowest_ms = max((c.milliseconds for c in self.info.verify_costs), default=0.0)
-        return self._failover_s + SLOW_STEP_FACTOR * slowest_ms / 1e3
+        return self._patience.seconds(self._failover_s, slowest_ms / 1e3)
 
     def _patience_s(self, error: Exception) -> float:
         if not self._has_heir():
