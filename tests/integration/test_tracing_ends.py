@@ -59,6 +59,16 @@ def test_a_receiver_that_is_gone_holds_up_nobody(caplog: pytest.LogCaptureFixtur
     assert not [r for r in caplog.records if r.name.startswith("opentelemetry")]
 
 
+def test_spans_that_do_not_fit_are_dropped_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    sizes = {"OTEL_BSP_MAX_QUEUE_SIZE": "8", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "8"}
+    with otlp_receiver() as receiver:
+        with traced_process(grpc_variables(receiver) | LATER | sizes):
+            record_spans(20)
+        assert len(receiver.spans) == 7
+    (line,) = (r.getMessage() for r in caplog.records if "dropped" in r.getMessage())
+    assert line.startswith("13 spans")
+
+
 def test_without_variables_nothing_starts() -> None:
     with traced_process({}):
         assert tracing.active() is None

@@ -6,6 +6,7 @@ of the SDK cost ten times as much. Imported only where traces are on.
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from collections.abc import Callable
@@ -19,13 +20,17 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import Decision
 
 from dspark.config import SettingError
+from dspark.log_limiter import LogLimiter
 from dspark.telemetry.exporters import Exporter, make_exporter
 from dspark.telemetry.recorder import Carrier, Recorder, Sampled, Sampler
 from dspark.telemetry.span import Span
 from dspark.telemetry.trace_settings import TraceSettings
 
+log = logging.getLogger(__name__)
+
 # Small, so that encoding a batch does not keep a service's event loop waiting.
 BATCH_SIZE = 128
+QUEUE_SIZE = 2048
 
 
 class Ending(NamedTuple):
@@ -45,14 +50,32 @@ class _Queued:
         self.span = span
 
 
-class _Unqueued:
-    """The exporter as the SDK's queue sees it."""
+class _Backlog:
+    """The exporter as the SDK's queue sees it; counts what waits, so that no more than fits does.
 
-    def __init__(self, exporter: Exporter) -> None:
+    The SDK would log each span that it drops, on the thread that must not wait.
+    """
+
+    def __init__(self, exporter: Exporter, size: int) -> None:
         self._exporter = exporter
+        self._size = size
+        self._num_queued = self._num_taken = self._num_dropped = 0
+        self._limiter = LogLimiter()
+
+    def has_room(self) -> bool:
+        """Whether one more span fits; it is counted either way."""
+        if self._num_queued - self._num_taken >= self._size:
+            self._num_dropped += 1
+            return False
+        self._num_queued += 1
+        return True
 
     def export(self, queued: list[_Queued]) -> None:
+        self._num_taken += len(queued)
         self._exporter.export([each.span for each in queued])
+        if self._num_dropped and self._limiter.is_due("dropped"):
+            log.warning("%d spans were dropped: more came than could be sent", self._num_dropped)
+            self._num_dropped = 0
 
     def shutdown(self) -> None:
         self._exporter.shutdown()
@@ -69,14 +92,17 @@ def make_recorder(settings: TraceSettings) -> tuple[Recorder, Ending]:
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     exporter = make_exporter(settings, resource)
     try:
+        size = int(os.environ.get("OTEL_BSP_MAX_QUEUE_SIZE", QUEUE_SIZE))
+        backlog = _Backlog(exporter, size - 1)
         processor = BatchSpanProcessor(
-            cast(Any, _Unqueued(exporter)), max_export_batch_size=_batch_size()
+            cast(Any, backlog), max_queue_size=size, max_export_batch_size=_batch_size()
         )
     except ValueError as error:
         raise SettingError(f"OTEL_BSP_*: {error}") from error
 
     def record(span: Span) -> None:
-        processor.on_end(cast(ReadableSpan, _Queued(span)))
+        if backlog.has_room():
+            processor.on_end(cast(ReadableSpan, _Queued(span)))
 
     sampler = _sampler_of(provider)
     ending = Ending(processor.shutdown, exporter.abandon)
