@@ -6,6 +6,7 @@ import logging
 
 import torch
 
+from dspark.step import VerifyCost
 from dspark.verifier.attention.registry import backend_choices, num_scratch_blocks
 from dspark.verifier.config import VerifierConfig
 from dspark.verifier.interfaces import LoadedModel, ModelRefused, Progress
@@ -61,26 +62,10 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
     )
     progress("testing row invariance")
     exactness = _exactness(config, assembled, runner)
-    recorder = recorder_for(device, config.cuda_graphs)
-    if recorder is not None:
-        progress("recording small passes")
-        runner.model = with_recordings(
-            assembled.model,
-            kv_cache,
-            recorder,
-            max_len=config.max_model_len or checkpoint.max_model_len,
-            is_strict=exactness == "strict",
-        )
+    _record(config, runner, exactness, progress)
     progress("measuring the cost of a pass")
     max_step_rows = config.max_step_rows or _MAX_STEP_ROWS[device.type]
-    costs = measure_costs(
-        runner.forward,
-        kv_cache.num_slots,
-        config.block_size,
-        max_step_rows,
-        config.max_model_len or checkpoint.max_model_len,
-        kv_cache.clear,
-    )
+    costs = _costs(config, runner, max_step_rows)
     return LoadedModel(
         runner=runner,
         kv=kv_cache,
@@ -91,6 +76,27 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
         device=str(device),
         max_step_rows=max_step_rows,
         verify_costs=costs,
+    )
+
+
+def _record(config: VerifierConfig, runner: Runner, exactness: str, progress: Progress) -> None:
+    recorder = recorder_for(runner.kv_cache.device, config.cuda_graphs)
+    if recorder is not None:
+        progress("recording small passes")
+        runner.model = with_recordings(
+            runner.model,
+            runner.kv_cache,
+            recorder,
+            max_len=config.max_model_len or runner.max_model_len,
+            is_strict=exactness == "strict",
+        )
+
+
+def _costs(config: VerifierConfig, runner: Runner, max_rows: int) -> tuple[VerifyCost, ...]:
+    pool = runner.kv_cache
+    max_len = config.max_model_len or runner.max_model_len
+    return measure_costs(
+        runner.forward, pool.num_slots, config.block_size, max_rows, max_len, pool.clear
     )
 
 
