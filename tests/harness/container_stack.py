@@ -126,7 +126,7 @@ def container_stack(project: str, settings: Mapping[str, str]) -> Iterator[Conta
         stack.compose("up", "-d", *SERVICES, "spans")
         yield stack
     finally:
-        stack.compose("down", "--volumes", "--timeout", "60")
+        stack.compose("down", "--volumes")
 
 
 def eventually(condition: Callable[[], bool], timeout_s: float, why: Callable[[], str]) -> None:
@@ -152,8 +152,3 @@ def _environment(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _last_line(text: str) -> str:
     return (text.strip().splitlines() or ["it says nothing"])[-1]
-
-
-def local_models(folder: Path) -> dict[str, str]:
-    """The setting that shows containers ``folder`` as /local."""
-    return {"LOCAL_MODELS": str(folder)}

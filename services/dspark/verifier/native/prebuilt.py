@@ -5,6 +5,7 @@ As a program: ``python -m dspark.verifier.native.prebuilt DIRECTORY`` compiles t
 
 from __future__ import annotations
 
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ def prebuild(directory: Path) -> list[Path]:
     """Compile every variant into ``directory``. Raises NativeUnavailable."""
     compiler = find_compiler()
     targets = [directory / _file_name(variant) for variant in VARIANTS]
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         jobs = [
             pool.submit(compile_library, compiler, variant.compiler_flags, target)
             for variant, target in zip(VARIANTS, targets, strict=True)
