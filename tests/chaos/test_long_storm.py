@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from harness.chaos.campaign import Campaign
-from harness.chaos.faults import FAULTS
+from harness.chaos.faults import FAULTS, LONG_FAULTS
 from harness.chaos.fleet import running_fleet
 from harness.chaos.plan import FleetPlan
 from harness.chaos.storm import Storm
@@ -30,4 +30,14 @@ async def test_streams_survive_a_long_storm(fleet_plan: FleetPlan) -> None:
         assert report.faults.total() == NUM_FAULTS >= 30
         assert len(report.faults) >= 6
         assert report.verdict.num_streams >= NUM_STREAMS
+        assert not report.violations
+
+
+@pytest.mark.timeout(900)
+async def test_streams_leave_what_stands_still_for_long(fleet_plan: FleetPlan) -> None:
+    async with running_fleet(replace(fleet_plan, num_schedulers=2)) as fleet:
+        storm = Storm(fleet, SEED, 4, tuple(LONG_FAULTS), overlap=1, pause_s=(1.0, 3.0))
+        report = await Campaign(draw_specs(40, SEED), concurrency=6).run(fleet, storm)
+        print(f"\nseed {SEED}\n{report}")
+        assert report.faults.total() == 4
         assert not report.violations

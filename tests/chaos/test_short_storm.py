@@ -27,7 +27,7 @@ KINDS = (
 async def test_streams_survive_a_short_storm(fleet_plan: FleetPlan) -> None:
     async with running_fleet(fleet_plan) as fleet:
         storm = Storm(fleet, SEED, num_faults=8, kinds=KINDS)
-        report = await Campaign(draw_specs(40, SEED), concurrency=8).run(fleet, storm)
+        report = await Campaign(draw_specs(40, SEED, longest=240), concurrency=8).run(fleet, storm)
         print(f"seed {SEED}\n{report}")
         assert report.faults.total() == 8
         assert report.verdict.num_streams >= 40

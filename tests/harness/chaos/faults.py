@@ -48,11 +48,11 @@ def restart(kind: str) -> Fault:
     return fault
 
 
-def freeze(kind: str, longest_s: float) -> Fault:
+def freeze(kind: str, longest_s: float, shortest_s: float = 0.2) -> Fault:
     """SIGSTOP for a while: the process is there and says nothing."""
 
     async def fault(fleet: Fleet, generator: random.Random) -> str:
-        process, seconds = _one_of(fleet, kind, generator), generator.uniform(0.2, longest_s)
+        process, seconds = _one_of(fleet, kind, generator), generator.uniform(shortest_s, longest_s)
         await process.running_pid()
         process.send(signal.SIGSTOP)
         try:
@@ -166,6 +166,12 @@ FAULTS: dict[str, Fault] = {
     "corrupt redis": corrupt_redis,
     "flush redis": flush_redis,
     "babbling redis": babbling_redis,
+}
+
+# So long that pings fail: only where another one can take over, and one at a time.
+LONG_FAULTS: dict[str, Fault] = {
+    "long freeze verifier": freeze("verifier", 22.0, 18.0),
+    "long freeze scheduler": freeze("scheduler", 22.0, 18.0),
 }
 
 

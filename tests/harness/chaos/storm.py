@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from harness.chaos.faults import FAULTS
+from harness.chaos.faults import FAULTS, LONG_FAULTS
 from harness.chaos.fleet import Fleet
 
 
@@ -54,7 +54,7 @@ class Storm:
     async def _do(self, kind: str, generator: random.Random) -> None:
         try:
             began = time.monotonic() - self.started_at
-            detail = await FAULTS[kind](self._fleet, generator)
+            detail = await (FAULTS | LONG_FAULTS)[kind](self._fleet, generator)
             ended = time.monotonic() - self.started_at
             self.counts[kind] += 1
             self.log.append(f"{began:6.1f} to {ended:6.1f} s  {kind}  {detail}")
