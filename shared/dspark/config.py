@@ -28,15 +28,23 @@ def setting(default: Any, text: str, **metadata: Any) -> Any:
     return dataclasses.field(default=default, metadata={"help": text, **metadata})
 
 
+def with_default(text: str, default: Any) -> str:
+    """The help text, with the default where there is one to show."""
+    if default in (dataclasses.MISSING, None, "", ()):
+        return text
+    shown = ",".join(default) if isinstance(default, tuple) else str(default)
+    return f"{text} (default {shown.replace('%', '%%')})"
+
+
 def add_arguments(
     parser: argparse.ArgumentParser | argparse._ArgumentGroup, config_type: type[Any]
 ) -> None:
-    """Add a flag for each field of the dataclass; ``metadata={"help": ...}`` is its help text."""
+    """Add a flag for each field; ``metadata={"help": ...}`` and the default are its help text."""
     hints = get_type_hints(config_type)
     # What a config inherits, such as TransportSettings, is helped with after its own.
     for field in sorted(dataclasses.fields(config_type), key=lambda each: bool(each.kw_only)):
         flag = "--" + field.name.replace("_", "-")
-        options: dict[str, Any] = {"help": field.metadata.get("help"), "dest": field.name}
+        options: dict[str, Any] = {"help": _help_of(field), "dest": field.name}
         if "choices" in field.metadata:
             options["choices"] = field.metadata["choices"]
         if hints[field.name] is bool:
@@ -79,7 +87,7 @@ def from_namespace(
 
 def parse(config_type: type[Config], description: str, argv: Sequence[str] | None = None) -> Config:
     """Parse a whole command line into one config; a bad setting ends the process with 2."""
-    parser = argparse.ArgumentParser(description=description)
+    parser = argparse.ArgumentParser(prog=_program(), description=description)
     add_arguments(parser, config_type)
     namespace = parser.parse_args(argv)
     try:
@@ -112,6 +120,17 @@ def bad_settings_end(service: str) -> Iterator[None]:
     except SettingError as error:
         print(f"{service}: error: {error}", file=sys.stderr, flush=True)
         raise SystemExit(_USAGE) from error
+
+
+def _program() -> str | None:
+    """What starts this process, if that is ``python -m``; None leaves it to argparse."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return f"python -m {spec.parent}" if spec is not None and spec.parent else None
+
+
+def _help_of(field: dataclasses.Field[Any]) -> str | None:
+    text = field.metadata.get("help")
+    return None if text is None else with_default(text, field.default)
 
 
 def _comma_separated(text: str) -> tuple[str, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from dspark.candidates.config import CandidatesConfig
 from dspark.cli.models.known import DEFAULT_MODEL
-from dspark.config import setting
+from dspark.config import setting, with_default
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.policy import POLICIES
 from dspark.verifier.config import EXACTNESS, WEIGHT_DTYPES, VerifierConfig
@@ -15,6 +15,12 @@ from dspark.verifier.config import EXACTNESS, WEIGHT_DTYPES, VerifierConfig
 _SCHEDULER = ("policy", "num_draft_tokens", "max_num_seqs")
 _CANDIDATES = ("sources",)
 _VERIFIER = ("kv_tokens", "block_size", "max_model_len", "exactness", "kernels", "weight_dtype")
+
+
+def _of(service: type[Any], name: str, text: str, unset: Any = None, **metadata: Any) -> Any:
+    """A field that is ``unset`` by default, with the service's default in its help text."""
+    default = next(field.default for field in fields(service) if field.name == name)
+    return setting(unset, with_default(text, default), **metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +33,32 @@ class ServicesConfig:
     redis_url: str | None = setting(
         None, "store of the retrieval source, such as redis://host:6379/0; unset: in memory"
     )
-    policy: str | None = setting(None, "speculation policy", choices=tuple(POLICIES))
-    num_draft_tokens: int | None = setting(None, "candidates a step under the policy 'fixed'")
-    sources: tuple[str, ...] = setting((), "comma-separated candidate sources")
-    kv_tokens: int | None = setting(None, "tokens that the KV pool holds (default 65536)")
-    block_size: int | None = setting(None, "tokens in a KV block")
-    max_num_seqs: int | None = setting(None, "largest number of running requests")
-    max_model_len: int | None = setting(
-        None, "largest number of tokens of a sequence; 0: the model's"
+    policy: str | None = _of(
+        SchedulerConfig, "policy", "speculation policy", choices=tuple(POLICIES)
     )
-    exactness: str | None = setting(None, "promise on equal tokens", choices=EXACTNESS)
-    kernels: str | None = setting(None, "matmul kernels of the verifier")
-    weight_dtype: str | None = setting(
-        None, "how linear layers hold their weights (default auto)", choices=WEIGHT_DTYPES
+    num_draft_tokens: int | None = _of(
+        SchedulerConfig, "num_draft_tokens", "candidates a step under the policy 'fixed'"
+    )
+    sources: tuple[str, ...] = _of(
+        CandidatesConfig, "sources", "comma-separated candidate sources", unset=()
+    )
+    kv_tokens: int | None = _of(VerifierConfig, "kv_tokens", "tokens that the KV pool holds")
+    block_size: int | None = _of(VerifierConfig, "block_size", "tokens in a KV block")
+    max_num_seqs: int | None = _of(
+        SchedulerConfig, "max_num_seqs", "largest number of running requests"
+    )
+    max_model_len: int | None = _of(
+        VerifierConfig, "max_model_len", "largest number of tokens of a sequence; 0: the model's"
+    )
+    exactness: str | None = _of(
+        VerifierConfig, "exactness", "promise on equal tokens", choices=EXACTNESS
+    )
+    kernels: str | None = _of(VerifierConfig, "kernels", "matmul kernels of the verifier")
+    weight_dtype: str | None = _of(
+        VerifierConfig,
+        "weight_dtype",
+        "how linear layers hold their weights",
+        choices=WEIGHT_DTYPES,
     )
 
     def __post_init__(self) -> None:

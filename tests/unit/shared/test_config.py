@@ -26,10 +26,30 @@ class Settings:
             raise ValueError("port must not be negative")
 
 
+@dataclass(frozen=True)
+class Shown:
+    """Fields with and without a default to show."""
+
+    model: str = field(metadata={"help": "what to serve"})
+    limit: int | None = config.setting(None, "no limit if unset")
+    share: str = config.setting("5%", "share of time")
+    sources: tuple[str, ...] = config.setting(("suffix", "recycle"), "ways to guess")
+
+
 def parse(argv: list[str], environ: dict[str, str] | None = None) -> Settings:
     parser = argparse.ArgumentParser()
     config.add_arguments(parser, Settings)
     return config.from_namespace(Settings, parser.parse_args(argv), environ or {})
+
+
+def test_help_shows_defaults() -> None:
+    parser = argparse.ArgumentParser()
+    config.add_arguments(parser, Shown)
+    text = " ".join(parser.format_help().split())
+    assert "share of time (default 5%)" in text
+    assert "ways to guess (default suffix,recycle)" in text
+    assert "what to serve --" in text
+    assert "no limit if unset --" in text
 
 
 def test_defaults_come_from_the_class() -> None:

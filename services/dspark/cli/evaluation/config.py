@@ -20,11 +20,11 @@ class EvalConfig:
     model: str = setting(
         DEFAULT_MODEL, "known name, directory, FILE.gguf or hub id (organisation/name)"
     )
-    weight_dtype: str = setting("int8", f"weights to judge: {_CHOICE} (default int8)")
-    reference: str = setting("bf16", f"weights to judge them by: {_CHOICE} (default bf16)")
+    weight_dtype: str = setting("int8", f"weights to judge: {_CHOICE}")
+    reference: str = setting("bf16", f"weights to judge them by: {_CHOICE}")
     kernels: str = setting("auto", "matmul kernels of both")
-    max_tokens: int = setting(128, "most tokens that continue a prompt (default 128)")
-    context: int = setting(512, "tokens in a window of a text (default 512)")
+    max_tokens: int = setting(128, "most tokens that continue a prompt")
+    context: int = setting(512, "tokens in a window of a text")
 
     def __post_init__(self) -> None:
         for name in ("weight_dtype", "reference"):
