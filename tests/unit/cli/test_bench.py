@@ -55,7 +55,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
         yield "target"
 
     monkeypatch.setattr(bench, "serving_target", target)
-    monkeypatch.setattr(bench, "AsyncClient", lambda target: client)
+    monkeypatch.setattr(bench, "AsyncClient", lambda target, tls: client)
     return client
 
 
