@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -137,13 +138,23 @@ def _comma_separated(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def _finite_number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number")
+    return value
+
+
 def _parser_of(hint: Any) -> Any:
     if hint == tuple[str, ...]:
         return _comma_separated
     if hint in (int, int | None):
         return int
     if hint in (float, float | None):
-        return float
+        return _finite_number
     return str
 
 
@@ -156,7 +167,7 @@ def _parse_variable(variable: str, text: str, hint: Any, choices: Collection[Any
         raise SettingError(f"{variable}={text!r} is not a boolean (use true or false)")
     try:
         value = _parser_of(hint)(text)
-    except ValueError as error:
+    except (ValueError, argparse.ArgumentTypeError) as error:
         raise SettingError(f"{variable}={text!r}: {error}") from error
     if choices is not None and value not in choices:
         raise SettingError(f"{variable}={text!r} is not one of {', '.join(map(str, choices))}")

@@ -123,7 +123,7 @@ async def running_scheduler(
     settings = {"propose_deadline_ms": 2000.0, "policy": "fixed", **settings}
     verifiers = (verifier,) if isinstance(verifier, str) else tuple(verifier)
     services = (candidates,) if candidates else ()
-    config = SchedulerConfig("127.0.0.1:0", verifiers, services, **settings)
+    config = SchedulerConfig(verifiers, "127.0.0.1:0", services, **settings)
     server = SchedulerServer(config)
     target = f"127.0.0.1:{await server.start()}"
     client = SchedulerClient(target)

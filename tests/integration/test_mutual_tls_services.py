@@ -72,8 +72,8 @@ class Deployment:
     ) -> AsyncIterator[str]:
         server = SchedulerServer(
             SchedulerConfig(
-                "127.0.0.1:0",
                 (verifier,),
+                "127.0.0.1:0",
                 (candidates,) if candidates else (),
                 policy="fixed",
                 propose_deadline_ms=2000.0,

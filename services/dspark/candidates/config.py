@@ -6,14 +6,18 @@ from dataclasses import dataclass
 
 from dspark.config import setting
 from dspark.telemetry.logs import LogSettings
-from dspark.transport_security.settings import ALLOW_PEERS_HELP, BackendTransportSettings
+from dspark.transport_security.settings import (
+    ALLOW_PEERS_HELP,
+    BackendTransportSettings,
+    check_port,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class CandidatesConfig(BackendTransportSettings, LogSettings):
     """Each field is a flag and an environment variable; see ``dspark.config``."""
 
-    listen: str = setting("0.0.0.0:50071", "address: host:port or unix:/path")
+    listen: str = setting("127.0.0.1:50053", "address: host:port or unix:/path")
     sources: tuple[str, ...] = setting(
         ("recycle", "suffix", "retrieval"), "comma-separated names of the sources to run"
     )
@@ -44,6 +48,7 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
         self.check_transport()
         self.check_logs()
         self.serving(self.allow_peers)
+        check_port(metrics_port=self.metrics_port)
         if not self.sources:
             raise ValueError("sources: name at least one")
         if len(set(self.sources)) != len(self.sources):

@@ -8,7 +8,11 @@ from dspark.config import setting
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
 from dspark.telemetry.logs import LogSettings
-from dspark.transport_security.settings import ALLOW_PEERS_HELP, BackendTransportSettings
+from dspark.transport_security.settings import (
+    ALLOW_PEERS_HELP,
+    BackendTransportSettings,
+    check_port,
+)
 
 _POLICY = PolicySettings()
 _POSITIVE = (
@@ -32,10 +36,10 @@ _POSITIVE = (
 class SchedulerConfig(BackendTransportSettings, LogSettings):
     """Where the scheduler listens, whom it calls, and how it batches and speculates."""
 
-    listen: str = field(metadata={"help": "address to serve on: host:port or unix:/path"})
     verifier: tuple[str, ...] = field(
         metadata={"help": "addresses of verifiers, with commas; dns:///name:port is all of a name"}
     )
+    listen: str = setting("127.0.0.1:50052", "address to serve on: host:port or unix:/path")
     candidates: tuple[str, ...] = setting(
         (), "addresses of candidates services, with commas, for the verifiers in turn"
     )
@@ -72,6 +76,7 @@ class SchedulerConfig(BackendTransportSettings, LogSettings):
         self.check_transport()
         self.check_logs()
         self.serving(self.allow_peers)
+        check_port(metrics_port=self.metrics_port)
         if not self.verifier:
             raise ValueError("verifier must name at least one address")
         for name in _POSITIVE:

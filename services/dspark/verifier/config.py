@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dspark.telemetry.logs import LogSettings
-from dspark.transport_security.settings import ALLOW_PEERS_HELP, BackendTransportSettings
+from dspark.transport_security.settings import (
+    ALLOW_PEERS_HELP,
+    BackendTransportSettings,
+    check_port,
+)
 
 EXACTNESS = ("strict", "fast")
 WEIGHT_DTYPES = ("auto", "bf16", "fp16", "fp32", "int8", "int4")
@@ -92,6 +96,7 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
         self.check_transport()
         self.check_logs()
         self.serving(self.allow_peers)
+        check_port(metrics_port=self.metrics_port)
         if self.block_size < 1:
             raise ValueError("--block-size must be at least 1")
         if self.kv_tokens < self.block_size:

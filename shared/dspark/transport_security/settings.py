@@ -46,8 +46,7 @@ class TransportSettings:
     def check_transport(self) -> None:
         """Raises ValueError."""
         check_all_or_none(tls_cert=self.tls_cert, tls_key=self.tls_key, tls_ca=self.tls_ca)
-        if not 0 <= self.health_port < 65536:
-            raise ValueError("--health-port must be from 0 to 65535")
+        check_port(health_port=self.health_port)
 
     @property
     def tls(self) -> TlsFiles | None:
@@ -75,6 +74,13 @@ class BackendTransportSettings(TransportSettings):
         return ServerTransport(
             self.tls, frozenset(allow_peers), self.max_message_bytes, self.health_port
         )
+
+
+def check_port(**ports: int) -> None:
+    """Raises ValueError that names the flag of what is no port; 0 stands for none."""
+    for name, port in ports.items():
+        if not 0 <= port < 65536:
+            raise ValueError(f"{_flag(name)} must be from 0 to 65535")
 
 
 def check_all_or_none(**files: str) -> None:

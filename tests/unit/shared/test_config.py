@@ -87,6 +87,7 @@ def test_a_flag_wins_over_the_environment() -> None:
     [
         ({"DSPARK_PORT": "many"}, "DSPARK_PORT"),
         ({"DSPARK_SHARE": "half"}, "DSPARK_SHARE"),
+        ({"DSPARK_SHARE": "nan"}, "DSPARK_SHARE='nan': 'nan' is not a finite number"),
         ({"DSPARK_LIMIT": ""}, "DSPARK_LIMIT"),
         ({"DSPARK_REFLECTION": "maybe"}, "DSPARK_REFLECTION"),
         ({"DSPARK_EXACTNESS": "sloppy"}, "DSPARK_EXACTNESS"),
@@ -98,7 +99,9 @@ def test_a_bad_variable_is_an_error_that_names_it(environ: dict[str, str], named
         parse(["--model", "m"], environ)
 
 
-@pytest.mark.parametrize("argv", [["--port", "many"], ["--exactness", "sloppy"], ["--unknown"]])
+@pytest.mark.parametrize(
+    "argv", [["--port", "many"], ["--share", "inf"], ["--exactness", "sloppy"], ["--unknown"]]
+)
 def test_a_bad_flag_is_an_error_that_names_it(
     argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,20 +1,23 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import pytest
 
 from dspark.candidates.config import CandidatesConfig
 from dspark.config import SettingError, add_arguments, from_namespace
 from dspark.gateway.config import GatewayConfig
+from dspark.scheduler.config import SchedulerConfig
 from dspark.transport_security.identities import identities_of
 from dspark.transport_security.settings import ServerTransport
 from dspark.transport_security.tls_files import TlsFiles
+from dspark.verifier.config import VerifierConfig
 
 ALL = ("--tls-cert", "--tls-key", "--tls-ca")
 
 
-def parse(config: type, *argv: str) -> object:
+def parse(config: type[Any], *argv: str) -> Any:
     parser = argparse.ArgumentParser()
     add_arguments(parser, config)
     return from_namespace(config, parser.parse_args(argv), {})
@@ -81,3 +84,23 @@ def test_the_identity_of_a_uri(uri: str, expected: set[str]) -> None:
         "x509_subject_alternative_name": [uri.encode(), b"n"],
     }
     assert identities_of(auth) == expected
+
+
+@pytest.mark.parametrize("config", [CandidatesConfig, SchedulerConfig, VerifierConfig])
+@pytest.mark.parametrize("flag", ["--health-port", "--metrics-port"])
+@pytest.mark.parametrize("port", ["-1", "65536"])
+def test_what_is_no_port_is_an_error_that_names_its_flag(
+    config: type, flag: str, port: str
+) -> None:
+    required = ["--verifier=v:1"] if config is SchedulerConfig else []
+    required += ["--model=m"] if config is VerifierConfig else []
+    with pytest.raises(SettingError, match=f"{flag} must be from 0 to 65535"):
+        parse(config, *required, f"{flag}={port}")
+
+
+def test_services_are_reached_from_this_machine_alone_unless_asked_for() -> None:
+    assert parse(CandidatesConfig).listen == "127.0.0.1:50053"
+    assert parse(SchedulerConfig, "--verifier=v:1").listen == "127.0.0.1:50052"
+    assert parse(VerifierConfig, "--model=m").listen == "127.0.0.1:50061"
+    gateway = parse(GatewayConfig, "--model-dir=m")
+    assert (gateway.http, gateway.grpc) == ("127.0.0.1:8000", "127.0.0.1:50051")
