@@ -201,7 +201,9 @@ class FakeVerifier(FakeService):
         if sequence is None:
             return WorkResult(work.request_id, work.epoch, WorkStatus.NOT_FOUND)
         if (sequence.epoch, len(sequence.token_ids)) != (work.epoch, work.base_len):
-            return WorkResult(work.request_id, work.epoch, WorkStatus.STALE)
+            return WorkResult(
+                work.request_id, work.epoch, WorkStatus.STALE, known_epoch=sequence.epoch
+            )
         pending = len(sequence.token_ids) - sequence.num_computed
         rows = min(pending, work.max_pending_rows)
         if sequence.num_computed + rows > self._room(sequence):

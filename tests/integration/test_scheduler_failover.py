@@ -192,3 +192,20 @@ async def test_one_that_comes_back_with_other_weights_is_described_anew(
             await new.start(both.first.target)
             await until(lambda: workers[0].is_serving)
             assert workers[0].verifier.info.model_digest == "new"
+
+
+async def test_what_another_scheduler_left_on_a_verifier_is_replaced() -> None:
+    async with FakeVerifier() as verifier, running_scheduler(verifier.target) as left:
+        verifier.hold = asyncio.Event()
+        request = make_request("r0", prompt_of(0), params_of(0))
+        abandoned = asyncio.create_task(left.client.generate(request))
+        await until(lambda: bool(verifier.sequences))
+        orphan = verifier.sequences["r0"]
+        orphan.epoch += 100_000
+        abandoned.cancel()
+        await asyncio.gather(abandoned, return_exceptions=True)
+        verifier.hold.set()
+        async with running_scheduler(verifier.target) as heir, asyncio.timeout(10):
+            streamed = await heir.client.generate(request)
+        assert tuple(streamed.token_ids) == wanted(0)
+        assert verifier.sequences == {}

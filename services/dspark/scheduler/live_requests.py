@@ -18,17 +18,28 @@ EndListener = Callable[[Request, bool], None]
 
 
 class Numbers:
-    """Arrivals and epochs: one count of each for all verifiers, so that a request may move."""
+    """Arrivals and epochs: one count of each for all verifiers, so that a request may move.
 
-    def __init__(self, first_epoch: int) -> None:
+    A verifier goes by the largest epoch of a request, which another scheduler may have drawn. So
+    epochs never fall behind ``least_epoch()``, which is alike in all schedulers, such as the time,
+    nor behind one that a verifier knows.
+    """
+
+    def __init__(self, least_epoch: Callable[[], int]) -> None:
         self._arrivals = itertools.count()
-        self._epochs = itertools.count(first_epoch)
+        self._least_epoch = least_epoch
+        self._epoch = 0
 
     def next_arrival(self) -> int:
         return next(self._arrivals)
 
     def next_epoch(self) -> int:
-        return next(self._epochs)
+        self._epoch = max(self._epoch + 1, self._least_epoch())
+        return self._epoch
+
+    def pass_epoch(self, epoch: int) -> None:
+        """Draw larger ones from now on."""
+        self._epoch = max(self._epoch, epoch)
 
 
 class LiveRequests:
@@ -75,8 +86,12 @@ class LiveRequests:
         request.admit(self._numbers.next_epoch())
         self.running.append(request)
 
-    def requeue(self, request: Request) -> None:
-        """Free its place on the verifier; it waits for another, before all that came later."""
+    def requeue(self, request: Request, known_epoch: int = 0) -> None:
+        """Free its place on the verifier; it waits for another, before all that came later.
+
+        ``known_epoch`` is one that its next admission must exceed.
+        """
+        self._numbers.pass_epoch(known_epoch)
         self.running.remove(request)
         self.releases.append(request.ref)
         request.preempt()

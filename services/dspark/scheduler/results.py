@@ -63,7 +63,7 @@ class ResultApplier:
             elif result.status is WorkStatus.NO_BLOCKS:
                 starved = True
             else:
-                self._setback(request)
+                self._setback(request, result.known_epoch)
         if starved:
             self._make_room()
         return applied
@@ -109,13 +109,13 @@ class ResultApplier:
             request.num_cached_tokens = min(cached, request.num_prompt_tokens)
             self._totals.cached_tokens += request.num_cached_tokens
 
-    def _setback(self, request: Request) -> None:
+    def _setback(self, request: Request, known_epoch: int = 0) -> None:
         """The verifier lost or contradicts the sequence: admit it anew as it is known here."""
         request.num_setbacks += 1
         if request.num_setbacks > MAX_SETBACKS:
             self._live.fail(request, BackendUnavailable("verifier", "cannot keep the request"))
         else:
-            self._live.requeue(request)
+            self._live.requeue(request, known_epoch)
 
     def _make_room(self) -> None:
         """The request that came last gives way, so the first one always goes on."""

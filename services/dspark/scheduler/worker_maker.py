@@ -18,14 +18,14 @@ from dspark.scheduler.worker import Books, Worker
 from dspark.scheduler.worker_pool import WorkerPool
 
 MAX_BREAKER_OPEN_S = 30.0
-# Epochs start at the time, in sixteenths of a second, so those of a restarted scheduler are larger
-# than before.
+# Epochs follow the time, in sixteenths of a second, so those of a scheduler that goes on with the
+# requests of another, or of its own former process, are larger.
 _EPOCH_ZERO_S = 1_750_000_000
 _EPOCHS_PER_S = 16
 
 
 def new_books() -> Books:
-    return Books(Totals(), TimingRing(), Numbers(_first_epoch()))
+    return Books(Totals(), TimingRing(), Numbers(_epoch_now))
 
 
 class GrpcWorkerMaker:
@@ -68,5 +68,5 @@ class GrpcWorkerMaker:
         return CandidatesLink(client, breaker, config.propose_deadline_ms / 1e3)
 
 
-def _first_epoch() -> int:
+def _epoch_now() -> int:
     return max(1, int((time.time() - _EPOCH_ZERO_S) * _EPOCHS_PER_S) & 0x7FFF_FFFF)

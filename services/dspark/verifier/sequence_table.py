@@ -84,6 +84,12 @@ class SequenceTable:
         self.num_queried_tokens += sequence.num_tokens
         self.num_hit_tokens += sequence.num_cached_tokens
 
+    def last_epoch(self, request_id: str) -> int:
+        """The largest epoch of a request that is live or remembered as released; 0 if none is."""
+        known = self._live.get(request_id)
+        released, _ = self._tombstones.get(request_id, (0, 0.0))
+        return released if known is None else max(released, known.epoch)
+
     def _is_buried(self, admission: SequenceAdmission) -> bool:
         epoch, _ = self._tombstones.get(admission.request_id, (-1, 0.0))
         return admission.epoch <= epoch

@@ -48,16 +48,21 @@ class StepPlanner:
 
     def _schedule_pending(self, work: SequenceWork) -> ScheduledWork | WorkResult:
         sequence = self._sequences.get(work.request_id)
-        if sequence is None:
-            return WorkResult(work.request_id, work.epoch, WorkStatus.NOT_FOUND)
-        if sequence.epoch != work.epoch or sequence.num_tokens != work.base_len:
-            return _refusal(work, sequence, WorkStatus.STALE)
+        if sequence is None or sequence.epoch != work.epoch or sequence.num_tokens != work.base_len:
+            status = WorkStatus.NOT_FOUND if sequence is None else WorkStatus.STALE
+            known_epoch = self._sequences.last_epoch(work.request_id)
+            return WorkResult(work.request_id, work.epoch, status, known_epoch=known_epoch)
         start = sequence.num_computed
         end = min(sequence.num_tokens, start + work.max_pending_rows)
         try:
             self._give_blocks(sequence, end)
         except OutOfBlocks:
-            return _refusal(work, sequence, WorkStatus.NO_BLOCKS)
+            return WorkResult(
+                work.request_id,
+                work.epoch,
+                WorkStatus.NO_BLOCKS,
+                num_computed_tokens=sequence.num_computed,
+            )
         return ScheduledWork(sequence, work, start, end)
 
     def _schedule_tree(self, entry: ScheduledWork) -> None:
@@ -84,9 +89,3 @@ class StepPlanner:
                 entry.sequence.request_id,
                 self.num_dropped_trees,
             )
-
-
-def _refusal(work: SequenceWork, sequence: Sequence, status: WorkStatus) -> WorkResult:
-    return WorkResult(
-        work.request_id, work.epoch, status, num_computed_tokens=sequence.num_computed
-    )

@@ -173,7 +173,7 @@ class AdmissionResult(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., num_cached_tokens: _Optional[int] = ...) -> None: ...
 
 class WorkResult(_message.Message):
-    __slots__ = ("request_id", "epoch", "status", "num_computed_tokens", "committed_token_ids", "accepted_nodes", "finish_reason", "stop_token_id", "row_token_ids", "top_token_ids")
+    __slots__ = ("request_id", "epoch", "status", "num_computed_tokens", "committed_token_ids", "accepted_nodes", "finish_reason", "stop_token_id", "row_token_ids", "top_token_ids", "known_epoch")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -184,6 +184,7 @@ class WorkResult(_message.Message):
     STOP_TOKEN_ID_FIELD_NUMBER: _ClassVar[int]
     ROW_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     TOP_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_EPOCH_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     epoch: int
     status: WorkStatus
@@ -194,4 +195,5 @@ class WorkResult(_message.Message):
     stop_token_id: int
     row_token_ids: _containers.RepeatedScalarFieldContainer[int]
     top_token_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., status: _Optional[_Union[WorkStatus, str]] = ..., num_computed_tokens: _Optional[int] = ..., committed_token_ids: _Optional[_Iterable[int]] = ..., accepted_nodes: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[_sampling_pb2.FinishReason, str]] = ..., stop_token_id: _Optional[int] = ..., row_token_ids: _Optional[_Iterable[int]] = ..., top_token_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    known_epoch: int
+    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., status: _Optional[_Union[WorkStatus, str]] = ..., num_computed_tokens: _Optional[int] = ..., committed_token_ids: _Optional[_Iterable[int]] = ..., accepted_nodes: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[_sampling_pb2.FinishReason, str]] = ..., stop_token_id: _Optional[int] = ..., row_token_ids: _Optional[_Iterable[int]] = ..., top_token_ids: _Optional[_Iterable[int]] = ..., known_epoch: _Optional[int] = ...) -> None: ...

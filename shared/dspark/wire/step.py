@@ -138,6 +138,7 @@ def _result_to_proto(result: WorkResult) -> pb.WorkResult:
         stop_token_id=result.stop_token_id,
         row_token_ids=result.row_token_ids,
         top_token_ids=result.top_token_ids,
+        known_epoch=result.known_epoch,
     )
 
 
@@ -153,6 +154,7 @@ def _result_from_proto(message: pb.WorkResult) -> WorkResult:
         stop_token_id=message.stop_token_id if message.HasField("stop_token_id") else None,
         row_token_ids=tuple(message.row_token_ids),
         top_token_ids=tuple(message.top_token_ids),
+        known_epoch=message.known_epoch,
     )
 
 

@@ -22,7 +22,7 @@ def make_batcher(
 
 @pytest.fixture
 def live() -> LiveRequests:
-    return LiveRequests(1000, Numbers(first_epoch=1), totals=Totals())
+    return LiveRequests(1000, Numbers(lambda: 1), totals=Totals())
 
 
 def submit(live: LiveRequests, *lengths: int) -> list[Request]:

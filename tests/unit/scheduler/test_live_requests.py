@@ -19,7 +19,7 @@ def totals() -> Totals:
 
 @pytest.fixture
 def live(totals: Totals) -> LiveRequests:
-    return LiveRequests(2, Numbers(first_epoch=10), totals=totals)
+    return LiveRequests(2, Numbers(lambda: 10), totals=totals)
 
 
 def spec(request_id: str, **fields: object) -> RequestSpec:
@@ -89,7 +89,7 @@ async def test_all_streams_end_when_everything_fails(live: LiveRequests) -> None
 
 
 def test_what_is_handed_over_goes_on_elsewhere(totals: Totals) -> None:
-    numbers = Numbers(first_epoch=10)
+    numbers = Numbers(lambda: 10)
     lost, heir = LiveRequests(9, numbers, totals), LiveRequests(1, numbers, totals)
     ends: list[tuple[str, bool]] = []
     lost.set_end_listener(lambda request, completed: ends.append((request.request_id, completed)))
@@ -106,3 +106,17 @@ def test_what_is_handed_over_goes_on_elsewhere(totals: Totals) -> None:
     heir.admit(second)
     assert second.epoch == 11
     assert all(heir.has(name) and not lost.has(name) for name in "abc")
+
+
+def test_epochs_are_larger_than_the_time_and_than_what_a_verifier_knows(totals: Totals) -> None:
+    now = 10
+    numbers = Numbers(lambda: now)
+    assert [numbers.next_epoch() for _ in range(3)] == [10, 11, 12]
+    now = 50
+    assert numbers.next_epoch() == 50
+    live = LiveRequests(2, numbers, totals)
+    request = live.submit(spec("r"))
+    live.admit(request)
+    live.requeue(request, known_epoch=900)
+    live.admit(request)
+    assert request.epoch == 901

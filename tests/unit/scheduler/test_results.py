@@ -22,7 +22,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.totals = Totals()
-        self.live = LiveRequests(100, Numbers(first_epoch=1), totals=self.totals)
+        self.live = LiveRequests(100, Numbers(lambda: 1), totals=self.totals)
         self.learnt: list[Request] = []
         self.applier = ResultApplier(self.live, self.totals, lambda r, *_: self.learnt.append(r))
 

@@ -252,3 +252,11 @@ def test_the_longest_prompt_yields_one_token() -> None:
         "limit": "11",
         "given": "12",
     }
+
+
+def test_refused_work_says_which_epoch_an_admission_must_exceed(driver: Driver) -> None:
+    driver.admit(Client("held", PROMPT, epoch=7))
+    driver.step(releases=(Client("released", PROMPT, epoch=9).ref(),))
+    work = tuple(Client(name, PROMPT, epoch=2).work() for name in ("held", "released", "unknown"))
+    results = driver.step(work=work).results
+    assert [result.known_epoch for result in results] == [7, 9, 0]
