@@ -14,7 +14,7 @@ import pytest
 
 from dspark.errors import BackendUnavailable
 from dspark.sampling import SamplingParams
-from dspark.scheduler import worker
+from dspark.scheduler import server, worker
 from harness.fake_candidates import FakeCandidates
 from harness.fake_verifier import FakeVerifier, StepFault
 from harness.hash_model import HashModel
@@ -209,3 +209,25 @@ async def test_what_another_scheduler_left_on_a_verifier_is_replaced() -> None:
             streamed = await heir.client.generate(request)
         assert tuple(streamed.token_ids) == wanted(0)
         assert verifier.sequences == {}
+
+
+async def test_a_lost_verifier_that_no_address_names_any_more_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    addresses: asyncio.Queue[tuple[str, ...]] = asyncio.Queue()
+
+    async def follow(first: tuple[str, ...]) -> AsyncIterator[tuple[str, ...]]:
+        yield first
+        while True:
+            yield await addresses.get()
+
+    monkeypatch.setattr(server, "watch_addresses", follow)
+    async with pair(FakeVerifier(forward_s=slow), FakeVerifier(forward_s=slow)) as both:
+        tasks = both.begin()
+        await both.both_run()
+        await both.first.stop()
+        check(await gather(tasks))
+        addresses.put_nowait((both.second.target,))
+        scheduler = both.scheduler.server.scheduler
+        await until(lambda: [w.name for w in scheduler.pool.workers] == [both.second.target])
+        assert scheduler.status.num_blocks == both.second.num_blocks

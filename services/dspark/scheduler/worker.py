@@ -151,6 +151,14 @@ class Worker:
         """Whether its verifier was not given up; it may be silent for the moment."""
         return self._loop is not None
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether it has something to do for requests, also where it gets no new ones.
+
+        Its verifier may still answer: its requests end there, or it is lost and they move.
+        """
+        return bool(len(self.live)) or (self.has_loop and bool(self.live.releases))
+
     async def _step_and_probe(self, loop: StepLoop) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(loop.run(), name=f"steps of {self.name}")

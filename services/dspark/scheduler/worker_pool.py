@@ -108,8 +108,7 @@ class WorkerPool:
                 self._begin(self._maker.make(name, self))
         self._leaving = {worker for name, worker in known.items() if name not in names}
         for worker in tuple(self._leaving):
-            # It may still answer: its requests end there, or it is lost and they move.
-            if not len(worker.live) and not worker.live.releases:
+            if not worker.is_needed:
                 await self._end(worker)
 
     def _begin(self, worker: Worker) -> None:
