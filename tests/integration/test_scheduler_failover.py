@@ -231,3 +231,21 @@ async def test_a_lost_verifier_that_no_address_names_any_more_is_forgotten(
         scheduler = both.scheduler.server.scheduler
         await until(lambda: [w.name for w in scheduler.pool.workers] == [both.second.target])
         assert scheduler.status.num_blocks == both.second.num_blocks
+
+
+async def test_a_verifier_that_was_given_up_gets_no_request_before_it_ends_a_step() -> None:
+    costs = ((1, 1.0), (512, 5.0))
+    hanging = FakeVerifier(forward_s=slow, costs=costs)
+    async with pair(hanging, FakeVerifier(forward_s=slow, costs=costs)) as both:
+        tasks = both.begin()
+        await both.both_run()
+        hanging.hold = asyncio.Event()
+        check(await gather(tasks))
+        num_plans = len(hanging.plans)
+        check(await gather(both.begin()))
+        assert not any(plan.work for plan in hanging.plans[num_plans:])
+        workers = both.scheduler.server.scheduler.pool.workers
+        assert [w.is_serving for w in workers] == [False, True]
+        hanging.hold.set()
+        hanging.hold = None
+        await until(lambda: all(w.is_serving for w in workers))

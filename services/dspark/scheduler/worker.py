@@ -76,6 +76,8 @@ class Worker:
         self._loop: StepLoop | None = None
         # of the verifier that this loop began with; another one may answer at its address later
         self._arithmetic: Arithmetic | None = None
+        # Finished steps when the verifier was given up with sequences to free, which is its trial.
+        self._num_steps_at_loss: int | None = None
 
     async def run(self) -> None:
         """Serve until cancelled; a verifier that was lost is waited for."""
@@ -95,6 +97,7 @@ class Worker:
                 self.steps.num_losses += 1
                 self.progress.idle()
                 self._on_lost(self, error)
+                self._num_steps_at_loss = self.steps.num_steps if self.live.releases else None
 
     def wake(self) -> None:
         """There may be work: a request came, or went."""
@@ -108,11 +111,16 @@ class Worker:
 
     @property
     def problem(self) -> DSparkError | None:
-        """Why it serves no requests well now: its verifier is silent, or steps do not end."""
+        """Why it serves no requests well now: its verifier is silent, or steps do not end.
+
+        One that hangs may well describe itself: what it has to show is a step.
+        """
         if not self.verifier.is_known:
             return NotReady("no verifier has answered yet")
         if not self.verifier.is_answering:
             return BackendUnavailable("verifier", "does not answer")
+        if self.steps.num_steps == self._num_steps_at_loss:
+            return BackendUnavailable("verifier", "was given up and has not finished a step since")
         if self.progress.is_stalled:
             return BackendUnavailable("verifier", "does not finish a step")
         return None
