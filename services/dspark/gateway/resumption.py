@@ -8,7 +8,14 @@ from collections.abc import AsyncGenerator, Callable, Set
 from contextlib import aclosing
 from dataclasses import replace
 
-from dspark.errors import BackendUnavailable, Draining, DSparkError, DuplicateRequest, NotReady
+from dspark.errors import (
+    BackendUnavailable,
+    Draining,
+    DSparkError,
+    DuplicateRequest,
+    NotReady,
+    QueueFull,
+)
 from dspark.gateway.token_source import GenerationRequest, TokenSource
 from dspark.generation import StreamEvent, TokenChunk, TokensComplete
 from dspark.sampling import FinishReason, SpeculationStats, StepBreakdown, Usage
@@ -49,7 +56,9 @@ async def resumed_stream(
                     yield event
                 return
         except DSparkError as error:
-            if not _is_loss(error, is_known=bool(committed) or loss is not None):
+            is_known = bool(committed) or loss is not None
+            is_resumed = bool(committed) and loss is not None
+            if not _is_loss(error, is_known=is_known, is_resumed=is_resumed):
                 raise
             if loss is None:
                 loss = error
@@ -63,14 +72,17 @@ async def resumed_stream(
         await asyncio.sleep(_PAUSE_S)
 
 
-def _is_loss(error: DSparkError, is_known: bool) -> bool:
+def _is_loss(error: DSparkError, *, is_known: bool, is_resumed: bool) -> bool:
     """Whether another try may find a scheduler that goes on.
 
     One to which the request ``is_known`` from an earlier try may be starting, or still hold that
-    try; to a first try both are an answer.
+    try; to a first try both are an answer. So is a full queue, but not to a request that
+    ``is_resumed``, whose client has tokens of it already.
     """
-    return isinstance(error, BackendUnavailable | Draining) or (
-        is_known and isinstance(error, NotReady | DuplicateRequest)
+    return (
+        isinstance(error, BackendUnavailable | Draining)
+        or (is_known and isinstance(error, NotReady | DuplicateRequest))
+        or (is_resumed and isinstance(error, QueueFull))
     )
 
 

@@ -72,6 +72,7 @@ async def collect(
         [(1, LOST)],
         [(3, LOST), (0, LOST), (0, Draining("starting")), (2, LOST)],
         [(2, LOST), (0, DuplicateRequest("r"))],
+        [(2, LOST), (0, QueueFull("full"))],
         [(0, LOST)],
         [(0, LOST), (0, DuplicateRequest("r")), (0, LOST), (0, NotReady("starting"))],
         [(0, Draining("stopping")), (0, LOST), (2, LOST)],
@@ -91,6 +92,12 @@ async def test_to_a_first_try_what_a_scheduler_answers_is_no_loss(error: DSparkE
     with pytest.raises(type(error)):
         await collect(source)
     assert len(source.requests) == 1
+
+
+async def test_before_the_first_token_a_full_queue_is_an_answer_also_after_a_loss() -> None:
+    source = FlakySource([(0, LOST), (0, QueueFull("full"))])
+    with pytest.raises(QueueFull):
+        await collect(source)
 
 
 @pytest.mark.parametrize("num_tokens", [0, 2])
