@@ -75,8 +75,8 @@ class WorkResult:
 
     ``committed_token_ids`` is the accepted nodes and one bonus token, cut where the sequence ends.
     ``accepted_nodes`` numbers the work's tree nodes from 1. ``top_token_ids`` has ``top_k``
-    entries for each entry of ``row_token_ids``. ``known_epoch`` is what a new admission's epoch must
-    exceed; 0 where there is nothing to exceed, and for work that was done.
+    entries for each entry of ``row_token_ids``. ``known_epoch`` is what a new admission's epoch
+    must exceed; 0 where there is nothing to exceed, and for work that was done.
     """
 
     request_id: str
