@@ -42,6 +42,12 @@ class _Member:
     answers: bool = True
     silent_since: float | None = None
     request_ids: set[str] = field(default_factory=set)
+    # questions that it has not answered yet
+    num_asked: int = 0
+
+    @property
+    def is_in_use(self) -> bool:
+        return bool(self.request_ids or self.num_asked)
 
 
 class SchedulerPool:
@@ -60,7 +66,7 @@ class SchedulerPool:
         self._connect = connect
         self._members: dict[str, _Member] = {}
         self._counts: SteadyCounts[_Member] = SteadyCounts()
-        # no address names these any more; they are closed when their last request has ended
+        # no address names these any more; they are closed when their last call has ended
         self._leaving: list[_Member] = []
 
     async def run(self) -> None:
@@ -112,7 +118,13 @@ class SchedulerPool:
         self, ask: Callable[[TokenSource], Awaitable[Answer]]
     ) -> dict[_Member, Answer | DSparkError]:
         members = list(self._members.values())
-        answers = await asyncio.gather(*(_answer(ask(member.source)) for member in members))
+        for member in members:
+            member.num_asked += 1
+        try:
+            answers = await asyncio.gather(*(_answer(ask(member.source)) for member in members))
+        finally:
+            for member in members:
+                member.num_asked -= 1
         return dict(zip(members, answers, strict=True))
 
     def _hear(self, member: _Member, *, answers: bool) -> None:
@@ -140,7 +152,7 @@ class SchedulerPool:
                 self._members[name] = _Member(self._connect(name))
         gone = [name for name in self._members if name not in names]
         self._leaving += [self._members.pop(name) for name in gone]
-        for member in [member for member in self._leaving if not member.request_ids]:
+        for member in [member for member in self._leaving if not member.is_in_use]:
             self._leaving.remove(member)
             await member.source.close()
 

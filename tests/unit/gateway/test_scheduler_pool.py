@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
 from dspark.errors import BackendUnavailable, Draining, DSparkError, InvalidArgument, UnknownRequest
 from dspark.gateway import scheduler_pool
+from dspark.gateway.scheduler_client import SchedulerClient
 from dspark.gateway.scheduler_pool import SchedulerPool
 from dspark.gateway.token_source import GenerationRequest, SchedulerInfo, SchedulerStatus
 from dspark.generation import StreamEvent, TokenChunk
@@ -205,3 +207,25 @@ async def test_a_scheduler_that_leaves_ends_its_requests_first() -> None:
     assert pool.sources["a"].is_closed and not pool.sources["b"].is_closed
     await pool.pool.close()
     assert pool.sources["b"].is_closed
+
+
+@pytest.mark.parametrize("pause_s", [0, 0.05])
+async def test_a_scheduler_that_leaves_while_it_is_asked_has_not_answered(pause_s: float) -> None:
+    names: asyncio.Queue[tuple[str, ...]] = asyncio.Queue()
+
+    async def addresses() -> AsyncIterator[tuple[str, ...]]:
+        while not names.empty():
+            yield names.get_nowait()
+
+    pool = SchedulerPool(addresses, SchedulerClient)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host, port = silent.getsockname()
+        names.put_nowait((f"{host}:{port}",))
+        await pool.run()
+        asked = asyncio.create_task(pool.info())
+        await asyncio.sleep(pause_s)
+        names.put_nowait(())
+        await pool.run()
+        with pytest.raises(BackendUnavailable):
+            await asked
+    await pool.close()
