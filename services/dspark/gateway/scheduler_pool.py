@@ -10,7 +10,13 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from dspark.errors import BackendUnavailable, DSparkError, NotReady, UnknownRequest
+from dspark.errors import (
+    BackendUnavailable,
+    DSparkError,
+    DuplicateRequest,
+    NotReady,
+    UnknownRequest,
+)
 from dspark.gateway.steady_counts import SteadyCounts
 from dspark.gateway.token_source import (
     SCHEDULER,
@@ -81,6 +87,9 @@ class SchedulerPool:
     async def generate(
         self, request: GenerationRequest, timeout_s: float | None
     ) -> AsyncGenerator[StreamEvent, None]:
+        if self._member_with(request.request_id) is not None:
+            # Another scheduler would take it, and both would hold it on one verifier.
+            raise DuplicateRequest(request.request_id)
         member = self._choose()
         member.request_ids.add(request.request_id)
         try:
@@ -94,10 +103,10 @@ class SchedulerPool:
             member.request_ids.discard(request.request_id)
 
     async def stop(self, request_id: str) -> None:
-        for member in (*self._members.values(), *self._leaving):
-            if request_id in member.request_ids:
-                return await member.source.stop(request_id)
-        raise UnknownRequest(request_id)
+        member = self._member_with(request_id)
+        if member is None:
+            raise UnknownRequest(request_id)
+        await member.source.stop(request_id)
 
     async def info(self) -> SchedulerInfo:
         """Of the first that answers; raises what the first raised if none does."""
@@ -138,6 +147,10 @@ class SchedulerPool:
         elif now - member.silent_since > SILENCE_S and member.request_ids:
             log.warning("%d requests leave a silent scheduler", len(member.request_ids))
             member.source.abandon()
+
+    def _member_with(self, request_id: str) -> _Member | None:
+        members = (*self._members.values(), *self._leaving)
+        return next((m for m in members if request_id in m.request_ids), None)
 
     def _choose(self) -> _Member:
         members = list(self._members.values())

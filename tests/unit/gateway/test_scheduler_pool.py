@@ -8,8 +8,15 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
-from dspark.errors import BackendUnavailable, Draining, DSparkError, InvalidArgument, UnknownRequest
-from dspark.gateway import scheduler_pool
+from dspark.errors import (
+    BackendUnavailable,
+    Draining,
+    DSparkError,
+    DuplicateRequest,
+    InvalidArgument,
+    UnknownRequest,
+)
+from dspark.gateway import scheduler_client, scheduler_pool
 from dspark.gateway.scheduler_client import SchedulerClient
 from dspark.gateway.scheduler_pool import SchedulerPool
 from dspark.gateway.token_source import GenerationRequest, SchedulerInfo, SchedulerStatus
@@ -182,6 +189,17 @@ async def test_a_request_is_stopped_where_it_runs() -> None:
         await pool.pool.stop("r2")
 
 
+async def test_an_id_is_live_once_in_all_schedulers() -> None:
+    pool = await pool_of("a", "b")
+    stream = await begin(pool, "r1")
+    with pytest.raises(DuplicateRequest):
+        await begin(pool, "r1")
+    await pool.pool.stop("r1")
+    assert pool.sources["a"].stopped == ["r1"] and pool.sources["b"].ends == {}
+    await stream.aclose()
+    await (await begin(pool, "r1")).aclose()
+
+
 async def test_counts_are_summed() -> None:
     pool = await pool_of("a", "b")
     status = await pool.pool.status()
@@ -210,7 +228,10 @@ async def test_a_scheduler_that_leaves_ends_its_requests_first() -> None:
 
 
 @pytest.mark.parametrize("pause_s", [0, 0.05])
-async def test_a_scheduler_that_leaves_while_it_is_asked_has_not_answered(pause_s: float) -> None:
+async def test_a_scheduler_that_leaves_while_it_is_asked_has_not_answered(
+    monkeypatch: pytest.MonkeyPatch, pause_s: float
+) -> None:
+    monkeypatch.setattr(scheduler_client, "CONTROL_TIMEOUT_S", 0.2)
     names: asyncio.Queue[tuple[str, ...]] = asyncio.Queue()
 
     async def addresses() -> AsyncIterator[tuple[str, ...]]:
