@@ -147,10 +147,19 @@ def _stock_torch(
     tiles = RowTiles()
     replace_linears(model, form, lambda linear, form: RowTiledLinear(linear, form, tiles))
     backend, stock = _first_that_works(model, backends, kv_cache, dtype, num_threads)
-    name = f"torch-{device.type}-{_DTYPE_NAMES[dtype]}"
+    name = f"torch-{device.type}-{_DTYPE_NAMES[dtype]}-{_torch_kernels(device)}"
     if form.load_dtype is None:
         name += f"-{form.name}w"
     return Assembled(stock, name if backend == "torch" else f"{name}-{backend}", tiles)
+
+
+def _torch_kernels(device: torch.device) -> str:
+    """What torch chooses its kernels by: its version, and the model of GPU or CPU."""
+    is_cuda = device.type == "cuda"
+    # torch.backends.cpu lacks annotations.
+    cpu: Any = torch.backends.cpu
+    machine = torch.cuda.get_device_name(device) if is_cuda else cpu.get_cpu_capability()
+    return f"{torch.__version__}-{machine.replace(' ', '_')}"
 
 
 def _first_that_works(

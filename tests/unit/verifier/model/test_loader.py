@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from dspark.verifier.config import VerifierConfig
 from dspark.verifier.interfaces import LoadedModel, ModelRefused
@@ -127,6 +128,11 @@ def test_an_architecture_without_the_attention_interface(tmp_path: Path) -> None
     assert "BloomForCausalLM" in refusal(tmp_path)
 
 
+def torch_kernels() -> str:
+    capability: str = torch.backends.cpu.get_cpu_capability()  # type: ignore[no-untyped-call]
+    return f"{torch.__version__}-{capability.replace(' ', '_')}"
+
+
 def test_without_the_kernels_torch_runs_the_model(
     directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -135,7 +141,7 @@ def test_without_the_kernels_torch_runs_the_model(
 
     monkeypatch.setattr(kernels, "Team", unavailable)
     model = load(directory)
-    assert model.kernel_class == "torch-cpu-fp32-kv-float32"
+    assert model.kernel_class == f"torch-cpu-fp32-{torch_kernels()}-kv-float32"
     assert "no C++ compiler was found" in caplog.text
     assert "no C++ compiler was found" in refusal(directory, kernels="native")
 
@@ -145,7 +151,15 @@ def test_bfloat16_is_computed_in_float32_where_it_is_slow(
 ) -> None:
     monkeypatch.setattr(kernels, "_cpu_flags", set)
     model = load(directory, kernels="torch", weight_dtype="bf16")
-    assert model.kernel_class == "torch-cpu-fp32-kv-bfloat16"
+    assert model.kernel_class == f"torch-cpu-fp32-{torch_kernels()}-kv-bfloat16"
+
+
+def test_processors_for_which_torch_has_other_kernels_are_another_class(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = load(directory, kernels="torch").kernel_class
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "OTHER")
+    assert load(directory, kernels="torch").kernel_class != here
 
 
 def test_strict_is_not_claimed_when_the_self_test_fails(
