@@ -142,8 +142,10 @@ def traced(operation: str, model: str, carrier: Carrier) -> Iterator[None]:
         return
     span = recorder.open(SCOPE, f"{operation} {model}", SpanKind.SERVER, carrier)
     current.span.set(span)
-    if span.is_sampled:
-        _trace.set(RequestTrace(span, operation, model, recorder.captures_content))
+    # Also None: a pipelined request inherits what was set for the one before it.
+    _trace.set(
+        RequestTrace(span, operation, model, recorder.captures_content) if span.is_sampled else None
+    )
     try:
         yield
     except Exception as error:
