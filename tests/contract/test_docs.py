@@ -9,7 +9,12 @@ import pytest
 
 from harness.repository import PORTIONS, ROOT, sources
 
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(page for folder in ("docs", "k8s", "compose") for page in (ROOT / folder).rglob("*.md")),
+    ]
+)
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 FOLDERS = (".ci", "compose", "docs", "k8s", "protos", "services", "shared", "tests")
 FILES = [
@@ -29,6 +34,20 @@ def exists_somewhere(name: str) -> bool:
 def test_relative_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?://|#|mailto:)([^)#\s]+)", page.read_text())
     assert not [target for target in targets if not (page.parent / target).exists()]
+
+
+def anchors(page: Path) -> set[str]:
+    """What the page's headings are called in links."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_to_headings_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?://)([^)#\s]*)#([^)\s]+)\)", page.read_text())
+    targets = [(page.parent / file if file else page, anchor) for file, anchor in links]
+    assert not [anchor for target, anchor in targets if anchor not in anchors(target)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -9,7 +9,7 @@ import httpx
 from dspark.cli.client_access import https_context
 from dspark.cli.failure import CliError
 from dspark.cli.supervision.ports import join
-from dspark.client.access import call_metadata
+from dspark.client.access import API_KEY_VARIABLE, call_metadata
 from dspark.client.target import SECURE_SCHEME, checked_target
 from dspark.errors import InvalidArgument
 from dspark.transport_security.tls_files import TlsFiles
@@ -51,13 +51,22 @@ def _ask(base_url: str, tls: TlsFiles | None) -> str:
         port = int(response.json()["data"][0]["dspark"]["grpc_port"])
     except httpx.HTTPStatusError as error:
         raise CliError(
-            f"{url} answers {error.response.status_code}: is it a DSpark server?"
+            f"{url} answers {error.response.status_code}: {_reason(error.response)}"
         ) from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise CliError(f"{url} does not answer: {error}") from error
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise CliError(f"{url} does not tell a gRPC port: it is no DSpark server") from error
     return f"{SECURE_SCHEME if is_secure else ''}{join(host, port)}"
+
+
+def _reason(response: httpx.Response) -> str:
+    """What a DSpark server says of its refusal."""
+    try:
+        message = str(response.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return "is it a DSpark server?"
+    return f"{message} ({API_KEY_VARIABLE})" if response.status_code == 401 else message
 
 
 def _host(base_url: str) -> str:

@@ -15,12 +15,13 @@ from dspark.cli.failure import CliError
 
 
 class Models(BaseHTTPRequestHandler):
-    """Answers every GET with ``answer``."""
+    """Answers every GET of the models with ``status`` and ``answer``."""
 
     answer: ClassVar[Any] = None
+    status: ClassVar[int] = 200
 
     def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/v1/models" else 404)
+        self.send_response(self.status if self.path == "/v1/models" else 404)
         self.end_headers()
         self.wfile.write(json.dumps(self.answer).encode())
 
@@ -92,6 +93,23 @@ def test_another_path_is_one_line(url: str) -> None:
     with pytest.raises(CliError, match="answers 404") as caught:
         grpc_target(f"{url}/v2")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (401, "the API key is not valid (DSPARK_API_KEY)"),
+        (503, "the API key is not valid"),
+    ],
+)
+def test_a_refusal_is_told_in_the_words_of_the_server(
+    url: str, status: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Models, "status", status)
+    monkeypatch.setattr(Models, "answer", {"error": {"message": "the API key is not valid"}})
+    with pytest.raises(CliError) as caught:
+        grpc_target(url)
+    assert str(caught.value) == f"{url}/v1/models answers {status}: {said}"
 
 
 def test_no_http_server_at_all() -> None:
