@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 
+from dspark.background_task import start_background
 from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.metrics import metrics_registry
 from dspark.candidates.proposer import Proposer
@@ -33,7 +34,7 @@ class CandidatesServer:
     async def start(self) -> int:
         """Listen; returns the bound port (of a unix socket, 1 means bound)."""
         await self.proposer.start()
-        self._reclaimer = asyncio.create_task(self._reclaim())
+        self._reclaimer = start_background(self._reclaim(), "reclaimer")
         port = await self._server.start(self._config.listen)
         await self._server.set_ready(True)
         return port

@@ -13,6 +13,7 @@ from pathlib import Path
 import uvicorn
 
 from dspark import rpc
+from dspark.background_task import start_background
 from dspark.config import SettingError
 from dspark.gateway.api_key_interceptor import ApiKeyInterceptor
 from dspark.gateway.app import make_app
@@ -82,8 +83,8 @@ class GatewayServer:
         if self._socket.family != socket.AF_UNIX:
             self.http_port = self._socket.getsockname()[1]
         self._background = [
-            asyncio.create_task(self._schedulers.run()),
-            asyncio.create_task(self.gateway.monitor.watch(self._on_scheduler_change)),
+            start_background(self._schedulers.run(), "schedulers"),
+            start_background(self.gateway.monitor.watch(self._on_scheduler_change), "monitor"),
         ]
         await self._start_http()
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 from dspark import rpc
+from dspark.background_task import start_background
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.scheduler import Scheduler
 from dspark.scheduler.servicer import SERVICE, SchedulerServicer
@@ -37,11 +38,9 @@ class SchedulerServer:
         """Listen; returns the bound port (0 for a unix socket). Ready once a verifier answers."""
         port = await self._server.start(self._config.listen)
         self._tasks = [
-            asyncio.create_task(self.scheduler.run(), name="scheduler"),
-            asyncio.create_task(self._watch_health(), name="health"),
+            start_background(self.scheduler.run(), "scheduler"),
+            start_background(self._watch_health(), "health"),
         ]
-        for task in self._tasks:
-            task.add_done_callback(_log_failure)
         return port
 
     async def stop(self, drain_s: float = 0.0) -> None:
@@ -62,8 +61,3 @@ class SchedulerServer:
                 await self._server.set_ready(is_ready)
                 was_ready = is_ready
             await asyncio.sleep(HEALTH_INTERVAL_S)
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.critical("task %s failed", task.get_name(), exc_info=error)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import Protocol
 
+from dspark.background_task import start_background
 from dspark.errors import BackendUnavailable, DSparkError, NotReady
 from dspark.scheduler.request import Request
 from dspark.scheduler.verifier_link import VerifierLost
@@ -112,9 +113,7 @@ class WorkerPool:
                 await self._end(worker)
 
     def _begin(self, worker: Worker) -> None:
-        task = asyncio.create_task(worker.run(), name=f"worker {worker.name}")
-        task.add_done_callback(_log_failure)
-        self._tasks[worker] = task
+        self._tasks[worker] = start_background(worker.run(), f"worker {worker.name}")
 
     async def _end(self, worker: Worker) -> None:
         self._leaving.discard(worker)
@@ -122,8 +121,3 @@ class WorkerPool:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await self._maker.close(worker)
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.critical("%s failed", task.get_name(), exc_info=error)

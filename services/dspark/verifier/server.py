@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from dspark import rpc
+from dspark.background_task import start_background
 from dspark.metrics.endpoint import MetricsEndpoint
 from dspark.step import VerifierInfo
 from dspark.v1 import verifier_service_pb2 as pb
@@ -127,8 +128,8 @@ async def _background(
     )
     await watchdog.report()
     tasks = [
-        asyncio.ensure_future(work)
-        for work in (watchdog.run(), _reclaim_for_ever(thread, engine, config.lease_s / 4))
+        start_background(watchdog.run(), "watchdog"),
+        start_background(_reclaim_for_ever(thread, engine, config.lease_s / 4), "reclaimer"),
     ]
     try:
         yield
