@@ -97,13 +97,16 @@ def parse(config_type: type[Config], description: str, argv: Sequence[str] | Non
         parser.exit(_USAGE, f"{parser.prog}: error: {error}\n")
 
 
-def to_arguments(config: Any) -> list[str]:
-    """The command line that makes an equal config in a child process."""
+def to_arguments(config: Any, given: Collection[str] = ()) -> list[str]:
+    """The command line that makes an equal config in a child process.
+
+    Defaults are left to the child, and so to its environment, but for fields that are ``given``.
+    """
     arguments: list[str] = []
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         flag = field.name.replace("_", "-")
-        if value is None or value == field.default:
+        if value is None or (value == field.default and field.name not in given):
             continue
         if isinstance(value, bool):
             arguments.append(f"--{flag}" if value else f"--no-{flag}")

@@ -45,11 +45,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _refuse_deployment_settings() -> None:
     # Whoever sets them counts on them: to serve without would be worse than not to serve.
-    given = [name for name in DEPLOYMENT_VARIABLES if os.environ.get(name)]
+    given = [
+        name for name, none in DEPLOYMENT_VARIABLES.items() if os.environ.get(name, none) != none
+    ]
     if given:
         raise CliError(
-            f"{', '.join(given)}: dspark serve has neither TLS nor API keys; "
-            "start the services one by one for that (python -m dspark.gateway and others)",
+            f"{', '.join(given)}: dspark serve has no TLS, no API keys and no ports of its own for "
+            "a service's metrics or health; start the services one by one for that "
+            "(docs/operations.md)",
             exit_code=2,
         )
 

@@ -80,6 +80,11 @@ class ServicesConfig:
     def verifier(self, **more: Any) -> VerifierConfig:
         return VerifierConfig(**self._given(_VERIFIER), **more)
 
+    @property
+    def given(self) -> frozenset[str]:
+        """The names of the services' settings that are decided here, be it as the default."""
+        return frozenset(self._given((*_SCHEDULER, *_CANDIDATES, *_VERIFIER)))
+
     def _given(self, names: tuple[str, ...]) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value not in (None, ())}

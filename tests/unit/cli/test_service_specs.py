@@ -57,6 +57,30 @@ def test_services_find_each_other(model: PreparedModel, tmp_path: Path) -> None:
     assert configs["candidates"].vocab_size == 97
 
 
+def test_a_flag_wins_over_a_variable_even_as_the_default(
+    model: PreparedModel, tmp_path: Path
+) -> None:
+    given = ServicesConfig(kv_tokens=65_536, policy="threshold")
+    specs = service_specs(given, model, ADDRESSES, tmp_path)
+    others = {
+        "DSPARK_KV_TOKENS": "4096",
+        "DSPARK_POLICY": "off",
+        "DSPARK_HTTP": "127.0.0.1:1",
+        "DSPARK_THREADS": "1",
+        "DSPARK_METRICS_PORT": "9000",
+        "DSPARK_HEALTH_PORT": "9001",
+    }
+    for spec in specs:
+        spec.environment.update(others | spec.environment)
+    configs = parsed(specs)
+    assert configs["verifier"].kv_tokens == 65_536
+    assert configs["scheduler"].policy == "threshold"
+    assert configs["gateway"].http == ADDRESSES.http
+    assert configs["verifier"].threads == 1
+    for config in configs.values():
+        assert (config.health_port, getattr(config, "metrics_port", 0)) == (0, 0)
+
+
 def test_what_is_not_given_stays_at_the_service_s_default(
     model: PreparedModel, tmp_path: Path
 ) -> None:

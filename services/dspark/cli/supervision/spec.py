@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,17 @@ from dspark.cli.services_config import ServicesConfig
 from dspark.config import to_arguments
 from dspark.gateway.config import GatewayConfig
 
-# Settings of services that are deployed one by one.
-DEPLOYMENT_VARIABLES = (
-    "DSPARK_TLS_CERT",
-    "DSPARK_TLS_KEY",
-    "DSPARK_TLS_CA",
-    "DSPARK_HTTP_TLS_CERT",
-    "DSPARK_HTTP_TLS_KEY",
-    "DSPARK_API_KEYS_FILE",
-)
+# Settings of services that are deployed one by one, and what stands for their absence.
+DEPLOYMENT_VARIABLES = {
+    "DSPARK_TLS_CERT": "",
+    "DSPARK_TLS_KEY": "",
+    "DSPARK_TLS_CA": "",
+    "DSPARK_HTTP_TLS_CERT": "",
+    "DSPARK_HTTP_TLS_KEY": "",
+    "DSPARK_API_KEYS_FILE": "",
+    "DSPARK_METRICS_PORT": "0",
+    "DSPARK_HEALTH_PORT": "0",
+}
 # Whoever stops a server by hand does not wait for long answers to end.
 _DRAIN_S = 2.0
 
@@ -69,14 +72,14 @@ def _gateway(model: PreparedModel, addresses: Addresses, scheduler: str) -> Serv
         grpc=addresses.grpc,
         drain_s=_DRAIN_S,
     )
-    return _spec("gateway", addresses.grpc, "InferenceService", settings)
+    return _spec("gateway", addresses.grpc, "InferenceService", settings, {"http", "grpc"})
 
 
 def _scheduler(config: ServicesConfig, address: str, verifier: str, candidates: str) -> ServiceSpec:
     settings = config.scheduler(
         listen=address, verifier=(verifier,), candidates=(candidates,), drain_s=_DRAIN_S
     )
-    return _spec("scheduler", address, "SchedulerService", settings)
+    return _spec("scheduler", address, "SchedulerService", settings, config.given)
 
 
 def _candidates(config: ServicesConfig, model: PreparedModel, address: str) -> ServiceSpec:
@@ -88,7 +91,7 @@ def _candidates(config: ServicesConfig, model: PreparedModel, address: str) -> S
     )
     # The URL may hold a password, which must not show in the list of processes.
     secret = {"DSPARK_REDIS_URL": config.redis_url} if config.redis_url else {}
-    return _spec("candidates", address, "CandidatesService", settings, secret)
+    return _spec("candidates", address, "CandidatesService", settings, config.given, secret)
 
 
 def _verifier(config: ServicesConfig, model: PreparedModel, address: str) -> ServiceSpec:
@@ -98,18 +101,23 @@ def _verifier(config: ServicesConfig, model: PreparedModel, address: str) -> Ser
         listen=address,
         drain_s=_DRAIN_S,
     )
-    return _spec("verifier", address, "VerifierService", settings)
+    return _spec("verifier", address, "VerifierService", settings, config.given)
 
 
 def _spec(
-    name: str, address: str, service: str, settings: Any, secret: dict[str, str] | None = None
+    name: str,
+    address: str,
+    service: str,
+    settings: Any,
+    given: Collection[str],
+    secret: dict[str, str] | None = None,
 ) -> ServiceSpec:
     return ServiceSpec(
         name=name,
         module=f"dspark.{name}",
         address=address,
         health_name=f"dspark.v1.{service}",
-        arguments=to_arguments(settings),
+        arguments=to_arguments(settings, given),
         # The sockets between the services are private, and nobody else is served unasked.
-        environment=dict.fromkeys(DEPLOYMENT_VARIABLES, "") | (secret or {}),
+        environment=DEPLOYMENT_VARIABLES | (secret or {}),
     )
