@@ -19,7 +19,8 @@ from dspark.sampling import (
 class RequestSpec:
     """What a scheduler is asked for, with every default applied.
 
-    ``committed_token_ids`` were generated and streamed before; they do not come again.
+    ``committed_token_ids`` were generated and streamed before; they do not come again. Only
+    verifiers of that ``arithmetic`` may go on, if it has a value.
     """
 
     request_id: str
@@ -30,14 +31,19 @@ class RequestSpec:
     priority: int = 0
     use_prefix_cache: bool = True
     committed_token_ids: tuple[int, ...] = ()
+    arithmetic: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenChunk:
-    """Newly committed tokens; ``num_accepted`` of them came from accepted candidates."""
+    """Newly committed tokens; ``num_accepted`` of them came from accepted candidates.
+
+    ``arithmetic`` is that of the verifier, in the first chunk of a stream only.
+    """
 
     token_ids: tuple[int, ...]
     num_accepted: int = 0
+    arithmetic: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,3 +249,32 @@ async def test_a_verifier_that_was_given_up_gets_no_request_before_it_ends_a_ste
         hanging.hold.set()
         hanging.hold = None
         await until(lambda: all(w.is_serving for w in workers))
+
+
+async def test_only_the_arithmetic_that_began_a_request_goes_on_with_it() -> None:
+    async with FakeVerifier() as verifier, FakeVerifier(digest="other") as other:
+        async with running_scheduler((other.target, verifier.target)) as scheduler:
+            workers = scheduler.server.scheduler.pool.workers
+            await until(lambda: all(w.is_serving for w in workers))
+            text = wanted(0)
+            rest = {"committed_token_ids": text[:9], "arithmetic": verifier_arithmetic(verifier)}
+            request = make_request("r0", prompt_of(0), params_of(0), **rest)
+            streamed = await scheduler.client.generate(request)
+            assert tuple(streamed.token_ids) == text[9:]
+            assert verifier.plans and not other.plans
+            request.arithmetic = "unknown"
+            with pytest.raises(BackendUnavailable):
+                await scheduler.client.generate(request)
+
+
+async def test_a_stream_begins_with_its_arithmetic() -> None:
+    async with FakeVerifier() as verifier, running_scheduler(verifier.target) as scheduler:
+        request = make_request("r0", prompt_of(0), params_of(0))
+        events = [event async for event in scheduler.client.stub.Generate(request)]
+    first, *others = (event.chunk.arithmetic for event in events[:-1])
+    assert first == verifier_arithmetic(verifier)
+    assert not any(others)
+
+
+def verifier_arithmetic(verifier: FakeVerifier) -> str:
+    return "/".join(map(str, verifier.info.arithmetic))

@@ -36,22 +36,25 @@ async def resumed_stream(
 
     The request is sent again with its committed tokens, for up to PATIENCE_S seconds after a loss,
     or FIRST_PATIENCE_S before the first token: that client may still turn to another server.
-    Tokens are a function of prompt, parameters and seed, so the next scheduler goes on with the
-    very tokens that the lost one would have given. ``ends`` has the token ids that end the request.
-    ``on_loss`` is told of each loss, and whether tokens had been streamed.
+    Tokens are a function of prompt, parameters and seed, so on a verifier of the same arithmetic
+    the next scheduler goes on with the very tokens that the lost one would have given. ``ends`` has
+    the token ids that end the request. ``on_loss`` is told of each loss, and whether tokens had
+    been streamed.
     """
     start = time.monotonic()
     committed: list[int] = []
+    arithmetic = request.arithmetic
     loss: DSparkError | None = None
     give_up_at = 0.0
     while True:
-        rest = replace(request, committed_token_ids=tuple(committed))
+        rest = replace(request, committed_token_ids=tuple(committed), arithmetic=arithmetic)
         remaining_s = None if timeout_s is None else timeout_s - (time.monotonic() - start)
         try:
             async with aclosing(source.generate(rest, remaining_s)) as stream:
                 async for event in stream:
                     if isinstance(event, TokenChunk):
                         committed += event.token_ids
+                        arithmetic = arithmetic or event.arithmetic
                         loss = None
                     yield event
                 return

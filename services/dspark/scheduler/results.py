@@ -37,10 +37,14 @@ class Applied:
 class ResultApplier:
     """Commits, finishes, preempts. A result of another incarnation or length is ignored."""
 
-    def __init__(self, live: LiveRequests, totals: Totals, learn: Learner) -> None:
+    def __init__(
+        self, live: LiveRequests, totals: Totals, learn: Learner, arithmetic: str = ""
+    ) -> None:
+        """``arithmetic`` is the verifier's, which streams begin with."""
         self._live = live
         self._totals = totals
         self._learn = learn
+        self._arithmetic = arithmetic
 
     def apply(
         self, work: Sequence[SequenceWork], requests: Sequence[Request], outcome: StepOutcome
@@ -93,7 +97,8 @@ class ResultApplier:
         self, request: Request, tree: TokenTree, result: WorkResult, applied: Applied
     ) -> None:
         committed = result.committed_token_ids
-        if not request.stats.rounds:
+        is_first = not request.stats.rounds
+        if is_first:
             self._totals.prompt_tokens += request.num_prompt_tokens
         request.commit(committed)
         self._totals.generation_tokens += len(committed)
@@ -101,7 +106,8 @@ class ResultApplier:
         self._totals.accepted.add(tree, result.accepted_nodes)
         self._learn(request, tree, result)
         num_accepted = min(len(result.accepted_nodes), len(committed))
-        applied.chunks[request] = TokenChunk(committed, num_accepted)
+        arithmetic = self._arithmetic if is_first else ""
+        applied.chunks[request] = TokenChunk(committed, num_accepted, arithmetic)
 
     def _note_cached(self, request: Request, outcome: StepOutcome) -> None:
         cached = outcome.cached_tokens.get(request.request_id)

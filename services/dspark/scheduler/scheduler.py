@@ -72,7 +72,7 @@ class Scheduler:
         """
         if self._is_draining:
             raise Draining("this scheduler is shutting down")
-        worker = self.pool.choose()
+        worker = self.pool.choose(spec.arithmetic)
         spec = Limits.of(worker.verifier.info, worker.known_sources).check(spec)
         if self.pool.home_of(spec.request_id) is not None:
             raise DuplicateRequest(spec.request_id)

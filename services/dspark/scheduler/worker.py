@@ -34,9 +34,6 @@ log = logging.getLogger(__name__)
 PROBE_INTERVAL_S = 2.0
 
 
-Arithmetic = tuple[str, str, str, int]
-
-
 @dataclass(frozen=True, slots=True)
 class Books:
     """What all workers of a scheduler count together."""
@@ -75,7 +72,7 @@ class Worker:
         self._on_lost = on_lost
         self._loop: StepLoop | None = None
         # of the verifier that this loop began with; another one may answer at its address later
-        self._arithmetic: Arithmetic | None = None
+        self._arithmetic: str | None = None
         # Finished steps when the verifier was given up with sequences to free, which is its trial.
         self._num_steps_at_loss: int | None = None
 
@@ -86,7 +83,7 @@ class Worker:
         while True:
             info = await self.verifier.connect()
             log.info("verifier %s: %s on %s, %s", self.name, info.model_id, info.device, info.dtype)
-            self._loop, self._arithmetic = self._build_loop(info), info.arithmetic
+            self._loop, self._arithmetic = self._build_loop(info), _name_of(info.arithmetic)
             try:
                 await self._step_and_probe(self._loop)
             except* VerifierLost as errors:
@@ -149,6 +146,10 @@ class Worker:
         """Whether requests of the other one get here the tokens that they were going to get."""
         return self.is_serving and self._arithmetic == other._arithmetic
 
+    def computes_as(self, arithmetic: str) -> bool:
+        """Whether requests get here the tokens of that arithmetic; any will do if it is empty."""
+        return not arithmetic or self._arithmetic == arithmetic
+
     @property
     def max_len(self) -> int:
         """Largest number of prompt and generated tokens of one request."""
@@ -201,7 +202,7 @@ class Worker:
             batcher,
             drafting,
             self.verifier,
-            ResultApplier(self.live, self._books.totals, drafting.learn),
+            ResultApplier(self.live, self._books.totals, drafting.learn, _name_of(info.arithmetic)),
             self.progress,
             self._books.timings,
             self.steps,
@@ -225,3 +226,7 @@ class Worker:
             self._books.totals.drafting,
             foresees_two=info.computes_ahead,
         )
+
+
+def _name_of(arithmetic: tuple[str, str, str, int]) -> str:
+    return "/".join(map(str, arithmetic))

@@ -49,16 +49,19 @@ class WorkerPool:
         for worker in self.workers:
             await self._end(worker)
 
-    def choose(self) -> Worker:
-        """The worker with the least to do, for a new request.
+    def choose(self, arithmetic: str = "") -> Worker:
+        """The worker with the least to do, for a new request that wants this arithmetic, or any.
 
         One that is silent for the moment is taken if there is no other. Raises NotReady before any
-        verifier has answered, and BackendUnavailable while all are lost.
+        verifier has answered, and BackendUnavailable while all are lost or compute otherwise.
         """
         present = [w for w in self._tasks if w not in self._leaving] or list(self._tasks)
         serving = [w for w in present if w.is_serving] or [w for w in present if w.has_loop]
         if not serving:
             raise self.problem or BackendUnavailable("verifier", "does not answer")
+        serving = [worker for worker in serving if worker.computes_as(arithmetic)]
+        if not serving:
+            raise BackendUnavailable("verifier", "none computes as the one that was lost")
         return min(serving, key=lambda worker: worker.load) if len(serving) > 1 else serving[0]
 
     def home_of(self, request_id: str) -> Worker | None:

@@ -34,7 +34,7 @@ class GetSchedulerInfoResponse(_message.Message):
     def __init__(self, model_id: _Optional[str] = ..., model_digest: _Optional[str] = ..., vocab_size: _Optional[int] = ..., max_model_len: _Optional[int] = ..., max_pool_tokens: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., sources: _Optional[_Iterable[str]] = ..., exactness: _Optional[str] = ..., policy: _Optional[str] = ...) -> None: ...
 
 class SchedulerServiceGenerateRequest(_message.Message):
-    __slots__ = ("request_id", "prompt_token_ids", "sampling", "speculation", "cache_salt", "priority", "use_prefix_cache", "committed_token_ids")
+    __slots__ = ("request_id", "prompt_token_ids", "sampling", "speculation", "cache_salt", "priority", "use_prefix_cache", "committed_token_ids", "arithmetic")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +43,7 @@ class SchedulerServiceGenerateRequest(_message.Message):
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     USE_PREFIX_CACHE_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    ARITHMETIC_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     prompt_token_ids: _containers.RepeatedScalarFieldContainer[int]
     sampling: _sampling_pb2.SamplingParams
@@ -51,7 +52,8 @@ class SchedulerServiceGenerateRequest(_message.Message):
     priority: int
     use_prefix_cache: bool
     committed_token_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, request_id: _Optional[str] = ..., prompt_token_ids: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[_sampling_pb2.SamplingParams, _Mapping]] = ..., speculation: _Optional[_Union[_sampling_pb2.SpeculationParams, _Mapping]] = ..., cache_salt: _Optional[str] = ..., priority: _Optional[int] = ..., use_prefix_cache: _Optional[bool] = ..., committed_token_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    arithmetic: str
+    def __init__(self, request_id: _Optional[str] = ..., prompt_token_ids: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[_sampling_pb2.SamplingParams, _Mapping]] = ..., speculation: _Optional[_Union[_sampling_pb2.SpeculationParams, _Mapping]] = ..., cache_salt: _Optional[str] = ..., priority: _Optional[int] = ..., use_prefix_cache: _Optional[bool] = ..., committed_token_ids: _Optional[_Iterable[int]] = ..., arithmetic: _Optional[str] = ...) -> None: ...
 
 class SchedulerServiceGenerateResponse(_message.Message):
     __slots__ = ("chunk", "complete")
@@ -62,12 +64,14 @@ class SchedulerServiceGenerateResponse(_message.Message):
     def __init__(self, chunk: _Optional[_Union[TokenChunk, _Mapping]] = ..., complete: _Optional[_Union[TokensComplete, _Mapping]] = ...) -> None: ...
 
 class TokenChunk(_message.Message):
-    __slots__ = ("token_ids", "num_accepted")
+    __slots__ = ("token_ids", "num_accepted", "arithmetic")
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     NUM_ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    ARITHMETIC_FIELD_NUMBER: _ClassVar[int]
     token_ids: _containers.RepeatedScalarFieldContainer[int]
     num_accepted: int
-    def __init__(self, token_ids: _Optional[_Iterable[int]] = ..., num_accepted: _Optional[int] = ...) -> None: ...
+    arithmetic: str
+    def __init__(self, token_ids: _Optional[_Iterable[int]] = ..., num_accepted: _Optional[int] = ..., arithmetic: _Optional[str] = ...) -> None: ...
 
 class TokensComplete(_message.Message):
     __slots__ = ("finish_reason", "stop_token_id", "usage", "speculation", "steps", "times")

@@ -33,6 +33,7 @@ def request_to_proto(spec: RequestSpec) -> pb.SchedulerServiceGenerateRequest:
         priority=spec.priority,
         use_prefix_cache=spec.use_prefix_cache,
         committed_token_ids=spec.committed_token_ids,
+        arithmetic=spec.arithmetic,
     )
 
 
@@ -46,19 +47,23 @@ def request_from_proto(message: pb.SchedulerServiceGenerateRequest) -> RequestSp
         priority=message.priority,
         use_prefix_cache=not message.HasField("use_prefix_cache") or message.use_prefix_cache,
         committed_token_ids=tuple(message.committed_token_ids),
+        arithmetic=message.arithmetic,
     )
 
 
 def event_to_proto(event: StreamEvent) -> pb.SchedulerServiceGenerateResponse:
     if isinstance(event, TokenChunk):
-        chunk = pb.TokenChunk(token_ids=event.token_ids, num_accepted=event.num_accepted)
+        chunk = pb.TokenChunk(
+            token_ids=event.token_ids, num_accepted=event.num_accepted, arithmetic=event.arithmetic
+        )
         return pb.SchedulerServiceGenerateResponse(chunk=chunk)
     return pb.SchedulerServiceGenerateResponse(complete=_complete_to_proto(event))
 
 
 def event_from_proto(message: pb.SchedulerServiceGenerateResponse) -> StreamEvent:
     if message.WhichOneof("event") == "chunk":
-        return TokenChunk(tuple(message.chunk.token_ids), message.chunk.num_accepted)
+        chunk = message.chunk
+        return TokenChunk(tuple(chunk.token_ids), chunk.num_accepted, chunk.arithmetic)
     return _complete_from_proto(message.complete)
 
 

@@ -86,6 +86,22 @@ async def test_no_token_is_lost_or_repeated(losses: list[tuple[int, DSparkError]
     assert len(source.requests) == len(losses) + 1
 
 
+async def test_the_arithmetic_that_began_a_stream_is_asked_for_again() -> None:
+    asked: list[str] = []
+
+    class Changing(FlakySource):
+        async def generate(
+            self, request: GenerationRequest, timeout_s: float | None
+        ) -> AsyncGenerator[StreamEvent, None]:
+            asked.append(request.arithmetic)
+            first = TokenChunk((TOKENS[len(request.committed_token_ids)],), 0, f"v{len(asked)}")
+            yield first
+            raise LOST
+
+    await collect(Changing([]))
+    assert asked == ["", *["v1"] * (len(TOKENS) - 1)]
+
+
 @pytest.mark.parametrize("error", [NotReady("starting"), DuplicateRequest("r")])
 async def test_to_a_first_try_what_a_scheduler_answers_is_no_loss(error: DSparkError) -> None:
     source = FlakySource([(0, error)])
