@@ -16,7 +16,6 @@ from opentelemetry.sdk.resources import Resource
 
 from dspark.telemetry.span import Attributes, AttributeValue, Span
 
-_REMOTE_KNOWN = int(pb.SpanFlags.SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK)
 _SAMPLED = 1
 # Encoding runs beside an event loop: every so many spans it lets go of the interpreter's lock.
 SLICE = 8
