@@ -336,3 +336,20 @@ async def test_a_look_up_that_is_cancelled_leaves_the_connection_usable(
         await asyncio.sleep(0.05)
         assert (await propose(source, 3, 4)).token_ids == (5, 6, 7, 8)
         assert not store.is_degraded
+
+
+async def test_a_server_that_never_answered_is_told_once(
+    server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.stop()
+
+    def told(text: str) -> int:
+        return sum(text in record.message for record in caplog.records)
+
+    with caplog.at_level("INFO"):
+        async with retrieval(server.url) as (_, store):
+            await until(lambda: told("going on without") > 0, PATIENCE_S)
+            server.start()
+            await connected(store)
+            await until(lambda: told("is connected") > 0, PATIENCE_S)
+    assert told("going on without") == 1

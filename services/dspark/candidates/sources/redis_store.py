@@ -57,6 +57,7 @@ class RedisStore(ContinuationStore):
         self._lookups.open()
         self._writes = CircuitBreaker(1, MIN_PAUSE_S, MAX_PAUSE_S)
         self._lost = asyncio.Event()
+        self._is_told = False
         self._watch: asyncio.Task[None] | None = None
         self._client: Redis = Redis.from_url(
             url,
@@ -175,24 +176,32 @@ class RedisStore(ContinuationStore):
         if self._lookups.is_open:
             return
         if self._lookups.failed():
-            log.warning("retrieval store does not answer in time (%r): going on without", error)
+            self._tell(error)
             self._lost.set()
+
+    def _tell(self, error: Exception) -> None:
+        """Once for each time that the store is away, be it from the start on."""
+        if not self._is_told:
+            log.warning("retrieval store does not answer in time (%r): going on without", error)
+        self._is_told = True
 
     async def _keep_watch(self) -> None:
         """Whenever the breaker is open, try the server until it answers in time."""
         while True:
             while self._lookups.is_open:
                 await asyncio.sleep(self._lookups.seconds_to_trial)
-                if await self._answers():
+                if (error := await self._trial()) is None:
                     self._lookups.succeeded()
+                    self._is_told = False
                     log.info("retrieval store is connected")
                 else:
                     self._lookups.failed()
+                    self._tell(error)
             await self._lost.wait()
             self._lost.clear()
 
-    async def _answers(self) -> bool:
-        """Whether the server, once connected to, answers within a look-up's deadline."""
+    async def _trial(self) -> Exception | None:
+        """What keeps the server, once connected to, from an answer within a look-up's deadline."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await self._client.ping()
@@ -200,5 +209,5 @@ class RedisStore(ContinuationStore):
                 await self._client.ping()
         except Exception as error:
             log.debug("retrieval store: no answer", exc_info=error)
-            return False
-        return True
+            return error
+        return None
