@@ -88,7 +88,7 @@ def from_namespace(
 
 def parse(config_type: type[Config], description: str, argv: Sequence[str] | None = None) -> Config:
     """Parse a whole command line into one config; a bad setting ends the process with 2."""
-    parser = argparse.ArgumentParser(prog=_program(), description=description)
+    parser = argparse.ArgumentParser(prog=_program(), description=description, allow_abbrev=False)
     add_arguments(parser, config_type)
     namespace = parser.parse_args(argv)
     try:

@@ -30,7 +30,9 @@ def health_of(address: str, service: str, timeout_s: float) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m dspark.health", description="Asks a gRPC service for its health."
+        allow_abbrev=False,
+        prog="python -m dspark.health",
+        description="Asks a gRPC service for its health.",
     )
     parser.add_argument("address", help="host:port, dns:///host:port or unix:/path")
     parser.add_argument(

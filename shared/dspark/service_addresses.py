@@ -10,11 +10,29 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 log = logging.getLogger(__name__)
 
 DNS = "dns:///"
+UNIX = "unix:"
+MAX_PORT = 65535
 RESOLVE_INTERVAL_S = 5.0
 # While no address is known, somebody waits for one.
 RETRY_INTERVAL_S = 0.5
 
 Resolve = Callable[[str, str], Awaitable[list[str]]]
+
+
+def check_targets(**targets: Sequence[str]) -> None:
+    """Raises ValueError for one that is no ``host:port``, ``dns:///host:port`` or ``unix:/path``."""
+    for name, given in targets.items():
+        for target in given:
+            if not _is_target(target):
+                forms = f"use host:port, {DNS}host:port or unix:/path"
+                raise ValueError(f"{name}: {target!r} is no address; {forms}")
+
+
+def _is_target(target: str) -> bool:
+    if target.startswith(UNIX):
+        return len(target) > len(UNIX)
+    host, _, port = target.removeprefix(DNS).rpartition(":")
+    return bool(host) and "/" not in host and port.isdecimal() and 0 < int(port) <= MAX_PORT
 
 
 async def resolve(host: str, port: str) -> list[str]:

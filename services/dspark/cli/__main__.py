@@ -42,11 +42,15 @@ _TERMINATED = 143
 def build_parser() -> argparse.ArgumentParser:
     """Each command module has NAME, HELP, ``add_parser(parser)`` and ``run(arguments)``."""
     parser = argparse.ArgumentParser(
-        prog="dspark", description="LLM inference with exact multi-source speculative decoding."
+        allow_abbrev=False,
+        prog="dspark",
+        description="LLM inference with exact multi-source speculative decoding.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in _COMMANDS:
-        command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
+        command = commands.add_parser(
+            module.NAME, help=module.HELP, description=module.HELP, allow_abbrev=False
+        )
         module.add_parser(command)
         command.set_defaults(run=module.run)
     return parser

@@ -64,7 +64,7 @@ class ServicesConfig:
     def __post_init__(self) -> None:
         """Raises ValueError, with the flag, for what a service would refuse once it runs."""
         try:
-            self.scheduler(listen="", verifier=("",))
+            self.scheduler(listen="", verifier=("unix:verifier",))
             self.candidates()
             self.verifier(model=self.model)
         except ValueError as error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dspark.config import setting
+from dspark.service_addresses import check_targets
 from dspark.telemetry.logs import LogSettings
 from dspark.transport_security.settings import (
     ServerTransport,
@@ -46,6 +47,7 @@ class GatewayConfig(TransportSettings, LogSettings):
             raise ValueError("--metrics-need-key needs --api-keys-file")
         if not self.scheduler:
             raise ValueError("scheduler must name at least one address")
+        check_targets(scheduler=self.scheduler)
         for name in ("max_body_bytes", "max_stop_strings", "max_stop_string_chars"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")

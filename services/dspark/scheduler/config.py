@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from dspark.config import setting
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
+from dspark.service_addresses import check_targets
 from dspark.telemetry.logs import LogSettings
 from dspark.transport_security.settings import (
     ALLOW_PEERS_HELP,
@@ -79,6 +80,7 @@ class SchedulerConfig(BackendTransportSettings, LogSettings):
         check_port(metrics_port=self.metrics_port)
         if not self.verifier:
             raise ValueError("verifier must name at least one address")
+        check_targets(verifier=self.verifier, candidates=self.candidates)
         for name in _POSITIVE:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dspark import service_addresses
-from dspark.service_addresses import watch_addresses
+from dspark.service_addresses import check_targets, watch_addresses
 
 
 class Names:
@@ -62,3 +62,19 @@ async def test_a_name_that_cannot_be_resolved_keeps_what_it_had(
 async def test_real_names_resolve_to_addresses_with_their_port() -> None:
     assert "127.0.0.1:80" in await service_addresses.resolve("localhost", "80")
     assert await service_addresses.resolve("::1", "80") == ["[::1]:80"]
+
+
+@pytest.mark.parametrize(
+    "target", ["h:1", "10.0.0.1:65535", "[::1]:5", "dns:///v.ns:5", "unix:/v", "unix:v"]
+)
+def test_addresses_that_can_be_called(target: str) -> None:
+    check_targets(verifier=(target,))
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["", "nonsense", "h:", ":5", "h:0", "h:65536", "h:x", "dns:///v", "unix:", "http://h:1"],
+)
+def test_what_is_no_address_is_named(target: str) -> None:
+    with pytest.raises(ValueError, match=r"^verifier: .* is no address"):
+        check_targets(verifier=("h:1", target))

@@ -35,7 +35,9 @@ def point(link: Path, directory: Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m dspark.cli.models", description="Prepares a model for services to read."
+        allow_abbrev=False,
+        prog="python -m dspark.cli.models",
+        description="Prepares a model for services to read.",
     )
     parser.add_argument(
         "model",

@@ -52,7 +52,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="One side of a comparison of weight dtypes.")
+    parser = argparse.ArgumentParser(
+        description="One side of a comparison of weight dtypes.", allow_abbrev=False
+    )
     parser.add_argument("role", choices=ROLES)
     parser.add_argument("folder", type=Path, help="holds the plan and receives the result")
     add_arguments(parser, VerifierConfig)
