@@ -20,7 +20,7 @@ Resolve = Callable[[str, str], Awaitable[list[str]]]
 
 
 def check_targets(**targets: Sequence[str]) -> None:
-    """Raises ValueError for one that is no ``host:port``, ``dns:///host:port`` or ``unix:/path``."""
+    """Raises ValueError for what is no ``host:port``, ``dns:///host:port`` or ``unix:/path``."""
     for name, given in targets.items():
         for target in given:
             if not _is_target(target):

@@ -278,3 +278,20 @@ async def test_a_stream_begins_with_its_arithmetic() -> None:
 
 def verifier_arithmetic(verifier: FakeVerifier) -> str:
     return "/".join(map(str, verifier.info.arithmetic))
+
+
+async def test_requests_leave_a_worker_that_fails_in_an_unforeseen_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker, "FAILURE_PAUSE_S", 0.05)
+    async with pair(FakeVerifier(forward_s=slow), FakeVerifier(forward_s=slow)) as both:
+        failing = both.scheduler.server.scheduler.pool.workers[0]
+        tasks = both.begin()
+        await both.both_run()
+        loop = failing._loop
+        assert loop is not None
+        monkeypatch.setattr(loop, "step", None)
+        monkeypatch.setattr(loop, "_refused", None)
+        check(await gather(tasks))
+        await until(lambda: failing.is_serving and failing._loop is not loop)
+        check(await gather(both.begin()))

@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 # An idle loop would not notice that its verifier is gone, so it is asked this often.
 PROBE_INTERVAL_S = 2.0
+# After a failure that nobody foresaw.
+FAILURE_PAUSE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +89,20 @@ class Worker:
             try:
                 await self._step_and_probe(self._loop)
             except* VerifierLost as errors:
-                error = next(iter(errors.exceptions))
-                assert isinstance(error, VerifierLost)
-                log.error("verifier %s is lost: %s", self.name, error)
-                self._loop = None
-                self.steps.num_losses += 1
-                self.progress.idle()
-                self._on_lost(self, error)
-                self._num_steps_at_loss = self.steps.num_steps if self.live.releases else None
+                log.error("verifier %s is lost: %s", self.name, errors.exceptions[0])
+                self._give_up(str(errors.exceptions[0]))
+            except* Exception as errors:
+                # A bug; whatever it is, requests are better off elsewhere than with nobody.
+                log.error("verifier %s is given up", self.name, exc_info=errors.exceptions[0])
+                self._give_up("cannot be driven")
+                await asyncio.sleep(FAILURE_PAUSE_S)
+
+    def _give_up(self, problem: str) -> None:
+        self._loop = None
+        self.steps.num_losses += 1
+        self.progress.idle()
+        self._on_lost(self, VerifierLost(problem))
+        self._num_steps_at_loss = self.steps.num_steps if self.live.releases else None
 
     def wake(self) -> None:
         """There may be work: a request came, or went."""
