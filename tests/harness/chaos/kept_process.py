@@ -9,6 +9,8 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from harness.repository import ROOT
+
 RESTART_PAUSE_S = 0.2
 STOP_GRACE_S = 20.0
 # A machine that is busy with other things needs its time; no figure depends on this.
@@ -34,7 +36,8 @@ class KeptProcess:
         self.log_path = log_path
         self.exits: list[int] = []
         self._command = command
-        self._environment = environment or {}
+        # Some programs are modules of this harness.
+        self._environment = {"PYTHONPATH": str(ROOT / "tests"), **(environment or {})}
         self._is_ready = is_ready
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
