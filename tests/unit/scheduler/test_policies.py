@@ -187,6 +187,20 @@ def test_threshold_explores_what_is_priced_out_now_and_then() -> None:
     assert buys[:BUY_INTERVAL] == [False] * (BUY_INTERVAL - 1) + [True]
 
 
+def test_threshold_explores_less_while_nothing_sells_and_more_after_a_sale() -> None:
+    policy = ThresholdPolicy(PolicySettings())
+    hopeless, hopeful = [view(0.01)] * 2, [view(0.95, 0.9, 0.85)] * 2
+
+    def num_explorations(steps: int) -> int:
+        budgets = (policy.budget(hopeless, context(STEEP)) for _ in range(steps))
+        return sum(any(b.max_nodes for b in step) for step in budgets)
+
+    first, later = num_explorations(60), [num_explorations(300) for _ in range(3)][-1] / 5
+    assert 0 < later < first / 2
+    assert all(b.max_nodes for b in policy.budget(hopeful, context(FLAT)))
+    assert num_explorations(60) == first
+
+
 def test_threshold_buys_a_few_nodes_that_do_not_pay_when_it_explores() -> None:
     policy = ThresholdPolicy(SETTINGS)
     (bought,) = policy.select([scored(*[0.01] * 9, explore=True)], context(STEEP))

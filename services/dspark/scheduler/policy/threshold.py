@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 
 MIN_EXPLORE_INTERVAL = 4
 MAX_EXPLORE_INTERVAL = 64
+# While nothing sells, exploring is worth less: after so many explorations without a sale its
+# interval doubles, a few times at most, since texts change.
+UNSOLD_PER_DOUBLING = 8
+MAX_DOUBLINGS = 3
 # Asking alone shows whether candidates got better, only verifying whether scores are right. So
 # every so many explorations some nodes are bought that do not pay.
 BUY_INTERVAL = 4
@@ -47,6 +51,7 @@ class ThresholdPolicy:
         self._explore_share = settings.explore_share
         self._steps_since_explored = 0
         self._num_explorations = 0
+        self._num_unsold = 0
         self._said_no_table = False
         self.price = 0.0
 
@@ -64,6 +69,7 @@ class ThresholdPolicy:
         # All that is asked for shares one call: it must be worth that call.
         needed = price * context.propose_ms + self._min_gain * context.num_committing
         if sum(gain for gain, _ in offers) > needed:
+            self._num_unsold = 0
             budgets = [
                 Budget(min(view.max_nodes, ASK_FACTOR * count + ASK_EXTRA) if count else 0)
                 for view, (_, count) in zip(views, offers, strict=True)
@@ -104,21 +110,21 @@ class ThresholdPolicy:
         """Now and then ask for the request that was left out longest.
 
         ``relative_cost`` is the time of asking over that of a step; the interval is such that
-        explorations take ``explore_share`` of the time.
+        explorations take ``explore_share`` of the time, and less of it while nothing sells.
         """
         self._steps_since_explored += 1
         left_out = [index for index, budget in enumerate(budgets) if not budget.max_nodes]
         if not left_out or not self._explore_share:
             return
-        interval = math.ceil(relative_cost / self._explore_share)
-        if self._steps_since_explored < min(
-            max(interval, MIN_EXPLORE_INTERVAL), MAX_EXPLORE_INTERVAL
-        ):
+        interval = max(math.ceil(relative_cost / self._explore_share), MIN_EXPLORE_INTERVAL)
+        interval <<= min(self._num_unsold // UNSOLD_PER_DOUBLING, MAX_DOUBLINGS)
+        if self._steps_since_explored < min(interval, MAX_EXPLORE_INTERVAL):
             return
         longest = max(left_out, key=lambda index: views[index].steps_since_asked)
         buys = self._num_explorations % BUY_INTERVAL == BUY_INTERVAL - 1
         budgets[longest] = Budget(views[longest].max_nodes, explore=buys)
         self._num_explorations += 1
+        self._num_unsold += 1
         self._steps_since_explored = 0
 
     def _say_no_table(self) -> None:
