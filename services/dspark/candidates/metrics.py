@@ -15,42 +15,40 @@ from dspark.metrics.families import Catalogue
 
 SERVICE = "candidates"
 FAMILIES = Catalogue([process.FAMILIES])
-_PREFIX = "dspark_candidates_"
+_OWN = FAMILIES.prefixed("dspark_candidates_")
 
-PROPOSE_SECONDS = FAMILIES.histogram(_PREFIX + "propose_seconds", "Time of a call for proposals.")
-PROPOSE_ITEMS = FAMILIES.histogram(_PREFIX + "propose_items", "Requests in a call for proposals.")
-UNKNOWN_ITEMS = FAMILIES.counter(
-    _PREFIX + "unknown_items", "Items that asked for a sequence, or a length of it, not known here."
+PROPOSE_SECONDS = _OWN.histogram("propose_seconds", "Time of a call for proposals.")
+PROPOSE_ITEMS = _OWN.histogram("propose_items", "Requests in a call for proposals.")
+UNKNOWN_ITEMS = _OWN.counter(
+    "unknown_items", "Items that asked for a sequence, or a length of it, not known here."
 )
-SEQUENCES = FAMILIES.gauge(_PREFIX + "sequences", "Sequences held.")
-RECLAIMS = FAMILIES.counter(
-    _PREFIX + "lease_reclaims", "Sequences that were forgotten because nobody used them."
+SEQUENCES = _OWN.gauge("sequences", "Sequences held.")
+RECLAIMS = _OWN.counter("lease_reclaims", "Sequences that were forgotten because nobody used them.")
+EVICTIONS = _OWN.counter(
+    "sequence_evictions", "Sequences that were forgotten because there were too many."
 )
-EVICTIONS = FAMILIES.counter(
-    _PREFIX + "sequence_evictions", "Sequences that were forgotten because there were too many."
+SOURCE_ROUNDS = _OWN.counter(
+    "source_rounds", "Calls for which a source gave trees, in time or not.", ("source",)
 )
-SOURCE_ROUNDS = FAMILIES.counter(
-    _PREFIX + "source_rounds", "Calls for which a source gave trees, in time or not.", ("source",)
+SOURCE_NODES = _OWN.counter(
+    "source_nodes", "Nodes that a source gave, before trees are merged.", ("source",)
 )
-SOURCE_NODES = FAMILIES.counter(
-    _PREFIX + "source_nodes", "Nodes that a source gave, before trees are merged.", ("source",)
+SOURCE_SECONDS = _OWN.counter(
+    "source_seconds", "Time from asking a source to its trees.", ("source",)
 )
-SOURCE_SECONDS = FAMILIES.counter(
-    _PREFIX + "source_seconds", "Time from asking a source to its trees.", ("source",)
+SOURCE_TROUBLES = _OWN.counter(
+    "source_troubles", "What went wrong with a source, by reason.", ("source", "reason")
 )
-SOURCE_TROUBLES = FAMILIES.counter(
-    _PREFIX + "source_troubles", "What went wrong with a source, by reason.", ("source", "reason")
+SOURCE_MUTED = _OWN.gauge(
+    "source_muted", "1 while a source is not asked because it kept failing.", ("source",)
 )
-SOURCE_MUTED = FAMILIES.gauge(
-    _PREFIX + "source_muted", "1 while a source is not asked because it kept failing.", ("source",)
-)
-SOURCE_ENTRIES = FAMILIES.gauge(
-    _PREFIX + "source_entries",
+SOURCE_ENTRIES = _OWN.gauge(
+    "source_entries",
     "Size of a source's state in this process: tokens, contexts or table rows.",
     ("source",),
 )
-STORE_SECONDS = FAMILIES.histogram(
-    _PREFIX + "store_seconds", "Time of operations on Redis, failed ones too.", ("operation",)
+STORE_SECONDS = _OWN.histogram(
+    "store_seconds", "Time of operations on Redis, failed ones too.", ("operation",)
 )
 BREAKER_STATE = FAMILIES.gauge(
     "dspark_breaker_state", "0 closed, 1 open (no calls), 2 half-open (on trial).", ("breaker",)

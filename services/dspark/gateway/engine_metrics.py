@@ -7,35 +7,31 @@ from collections.abc import Iterable
 from prometheus_client.core import Metric
 
 from dspark.gateway.token_source import SchedulerStatus
-from dspark.metrics.families import Catalogue, Family
+from dspark.metrics.families import Catalogue
 
 FAMILIES = Catalogue()
 ENGINE = "0"
 LABELS = ("model_name", "engine")
+VLLM = FAMILIES.prefixed("vllm:", LABELS)
 
-
-def _counter(name: str, text: str) -> Family:
-    return FAMILIES.counter(f"vllm:{name}", text, LABELS)
-
-
-RUNNING = FAMILIES.gauge("vllm:num_requests_running", "Requests on a verifier.", LABELS)
-WAITING = FAMILIES.gauge("vllm:num_requests_waiting", "Requests in the queue.", LABELS)
-KV_USAGE = FAMILIES.gauge("vllm:kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1.", LABELS)
-CACHE_CONFIG = FAMILIES.gauge(
-    "vllm:cache_config_info",
+RUNNING = VLLM.gauge("num_requests_running", "Requests on a verifier.")
+WAITING = VLLM.gauge("num_requests_waiting", "Requests in the queue.")
+KV_USAGE = VLLM.gauge("kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1.")
+CACHE_CONFIG = VLLM.gauge(
+    "cache_config_info",
     "1, with the tokens of a KV block and the number of blocks.",
-    (*LABELS, "block_size", "num_gpu_blocks"),
+    ("block_size", "num_gpu_blocks"),
 )
-PREEMPTIONS = _counter("num_preemptions", "Preemptions.")
-CACHE_QUERIES = _counter("prefix_cache_queries", "Prompt tokens looked up.")
-CACHE_HITS = _counter("prefix_cache_hits", "Prompt tokens found.")
-DRAFTS = _counter("spec_decode_num_drafts", "Verify passes.")
-DRAFT_TOKENS = _counter("spec_decode_num_draft_tokens", "Draft tokens verified.")
-ACCEPTED_TOKENS = _counter("spec_decode_num_accepted_tokens", "Draft tokens kept.")
-ACCEPTED_PER_POSITION = FAMILIES.counter(
-    "vllm:spec_decode_num_accepted_tokens_per_pos",
+PREEMPTIONS = VLLM.counter("num_preemptions", "Preemptions.")
+CACHE_QUERIES = VLLM.counter("prefix_cache_queries", "Prompt tokens looked up.")
+CACHE_HITS = VLLM.counter("prefix_cache_hits", "Prompt tokens found.")
+DRAFTS = VLLM.counter("spec_decode_num_drafts", "Verify passes.")
+DRAFT_TOKENS = VLLM.counter("spec_decode_num_draft_tokens", "Draft tokens verified.")
+ACCEPTED_TOKENS = VLLM.counter("spec_decode_num_accepted_tokens", "Draft tokens kept.")
+ACCEPTED_PER_POSITION = VLLM.counter(
+    "spec_decode_num_accepted_tokens_per_pos",
     "Draft tokens kept by position, 0 being the first; deep ones are counted together, as in 16+.",
-    (*LABELS, "position"),
+    ("position",),
 )
 SOURCE_DRAFT_TOKENS = FAMILIES.counter(
     "dspark_source_draft_tokens", "Draft tokens verified, by source.", ("model_name", "source")

@@ -13,54 +13,49 @@ from dspark.gateway.lifecycle import Lifecycle
 from dspark.gateway.request_books import RequestBooks
 from dspark.gateway.token_source import SchedulerStatus
 from dspark.metrics import process
-from dspark.metrics.families import Catalogue, Family
+from dspark.metrics.families import Catalogue
 from dspark.sampling import FinishReason
 
 SERVICE = "gateway"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FAMILIES = Catalogue([process.FAMILIES, engine_metrics.FAMILIES])
+_VLLM = FAMILIES.prefixed("vllm:", LABELS)
+_OWN = FAMILIES.prefixed("dspark_gateway_")
 
-
-def _histogram(name: str, text: str) -> Family:
-    return FAMILIES.histogram(f"vllm:{name}", text, LABELS)
-
-
-PROMPT_TOKENS = FAMILIES.counter("vllm:prompt_tokens", "Prompt tokens of requests.", LABELS)
-GENERATION_TOKENS = FAMILIES.counter("vllm:generation_tokens", "Generated tokens.", LABELS)
-REQUEST_SUCCESS = FAMILIES.counter(
-    "vllm:request_success", "Ended requests by the reason they ended.", (*LABELS, "finished_reason")
+PROMPT_TOKENS = _VLLM.counter("prompt_tokens", "Prompt tokens of requests.")
+GENERATION_TOKENS = _VLLM.counter("generation_tokens", "Generated tokens.")
+REQUEST_SUCCESS = _VLLM.counter(
+    "request_success", "Ended requests by the reason they ended.", ("finished_reason",)
 )
-FIRST_TOKEN = _histogram("time_to_first_token_seconds", "Time to the first tokens.")
-TOKEN_GAP = _histogram("inter_token_latency_seconds", "Gaps between runs of tokens.")
-PER_TOKEN = _histogram(
+FIRST_TOKEN = _VLLM.histogram("time_to_first_token_seconds", "Time to the first tokens.")
+TOKEN_GAP = _VLLM.histogram("inter_token_latency_seconds", "Gaps between runs of tokens.")
+PER_TOKEN = _VLLM.histogram(
     "request_time_per_output_token_seconds", "A request's mean time of each token after the first."
 )
-WHOLE = _histogram("e2e_request_latency_seconds", "Time of whole requests.")
-QUEUE = _histogram("request_queue_time_seconds", "Time until a request got onto a verifier.")
-PREFILL = _histogram("request_prefill_time_seconds", "Time from then to its first token.")
-DECODE = _histogram("request_decode_time_seconds", "Time from the first token to the end.")
-INFERENCE = _histogram("request_inference_time_seconds", "Time on a verifier: prefill and decode.")
-PROMPT_LENGTH = _histogram("request_prompt_tokens", "Prompt tokens of a request.")
-GENERATION_LENGTH = _histogram("request_generation_tokens", "Generated tokens of a request.")
-MAX_TOKENS = _histogram("request_params_max_tokens", "max_tokens of a request.")
-HTTP_RESPONSES = FAMILIES.counter(
-    "dspark_gateway_http_responses",
+WHOLE = _VLLM.histogram("e2e_request_latency_seconds", "Time of whole requests.")
+QUEUE = _VLLM.histogram("request_queue_time_seconds", "Time until a request got onto a verifier.")
+PREFILL = _VLLM.histogram("request_prefill_time_seconds", "Time from then to its first token.")
+DECODE = _VLLM.histogram("request_decode_time_seconds", "Time from the first token to the end.")
+INFERENCE = _VLLM.histogram(
+    "request_inference_time_seconds", "Time on a verifier: prefill and decode."
+)
+PROMPT_LENGTH = _VLLM.histogram("request_prompt_tokens", "Prompt tokens of a request.")
+GENERATION_LENGTH = _VLLM.histogram("request_generation_tokens", "Generated tokens of a request.")
+MAX_TOKENS = _VLLM.histogram("request_params_max_tokens", "max_tokens of a request.")
+HTTP_RESPONSES = _OWN.counter(
+    "http_responses",
     "HTTP responses by route; status 499 is a client that went away.",
     ("path", "status"),
 )
-RUNNING = FAMILIES.gauge("dspark_gateway_requests_running", "Requests that are being answered.")
-FAILURES = FAMILIES.counter(
-    "dspark_gateway_request_failures", "Accepted requests that failed, by reason.", ("reason",)
+RUNNING = _OWN.gauge("requests_running", "Requests that are being answered.")
+FAILURES = _OWN.counter(
+    "request_failures", "Accepted requests that failed, by reason.", ("reason",)
 )
-RETRIES = FAMILIES.counter(
-    "dspark_gateway_retries", "Requests that were sent again before their first token."
+RETRIES = _OWN.counter("retries", "Requests that were sent again before their first token.")
+RESUMPTIONS = _OWN.counter(
+    "resumptions", "Streams that lost their scheduler and were taken up again."
 )
-RESUMPTIONS = FAMILIES.counter(
-    "dspark_gateway_resumptions", "Streams that lost their scheduler and were taken up again."
-)
-SCHEDULER_UP = FAMILIES.gauge(
-    "dspark_gateway_scheduler_up", "1 if a scheduler answered for this scrape."
-)
+SCHEDULER_UP = _OWN.gauge("scheduler_up", "1 if a scheduler answered for this scrape.")
 
 
 class GatewayMetrics:

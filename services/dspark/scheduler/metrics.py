@@ -20,85 +20,74 @@ from dspark.scheduler.worker import Worker
 SERVICE = "scheduler"
 ENGINE = "0"
 FAMILIES = Catalogue([process.FAMILIES])
-_PREFIX = "dspark_scheduler_"
+_OWN = FAMILIES.prefixed("dspark_scheduler_")
 _WORKER = ("worker",)
 _SOURCE = ("source",)
 
-
-def _counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Family:
-    return FAMILIES.counter(_PREFIX + name, text, labels)
-
-
-def _gauge(name: str, text: str, labels: tuple[str, ...] = ()) -> Family:
-    return FAMILIES.gauge(_PREFIX + name, text, labels)
-
-
-def _histogram(name: str, text: str, labels: tuple[str, ...] = _WORKER) -> Family:
-    return FAMILIES.histogram(_PREFIX + name, text, labels)
-
-
 # Requests and tokens.
-REQUESTS = _counter("requests", "Ended requests by reason.", ("finished_reason",))
-STEPS_TOTAL = _counter("steps", "Steps whose outcome was applied.")
-PREEMPTIONS = _counter("preemptions", "Requests that gave up their KV blocks.")
-GENERATION_TOKENS = _counter("generation_tokens", "Committed tokens.")
-PROMPT_TOKENS = _counter("prompt_tokens", "Prompt tokens of finished prefills.")
-CACHED_TOKENS = _counter("cached_tokens", "Prompt tokens found in the prefix cache.")
-DISCARDED_TOKENS = _counter(
+REQUESTS = _OWN.counter("requests", "Ended requests by reason.", ("finished_reason",))
+STEPS_TOTAL = _OWN.counter("steps", "Steps whose outcome was applied.")
+PREEMPTIONS = _OWN.counter("preemptions", "Requests that gave up their KV blocks.")
+GENERATION_TOKENS = _OWN.counter("generation_tokens", "Committed tokens.")
+PROMPT_TOKENS = _OWN.counter("prompt_tokens", "Prompt tokens of finished prefills.")
+CACHED_TOKENS = _OWN.counter("cached_tokens", "Prompt tokens found in the prefix cache.")
+DISCARDED_TOKENS = _OWN.counter(
     "discarded_tokens", "Tokens that a verifier committed for a request that had ended or moved."
 )
 # Speculation.
-VERIFY_ROUNDS = _counter("verify_rounds", "Verify passes that committed.")
-DRAFTED_TOKENS = _counter("drafted_tokens", "Verified nodes.")
-ACCEPTED_TOKENS = _counter("accepted_tokens", "Accepted nodes.")
-SOURCE_PROPOSED = _counter("source_proposed_tokens", "Nodes that came from candidates.", _SOURCE)
-SOURCE_DRAFTED = _counter("source_drafted_tokens", "Verified nodes by source.", _SOURCE)
-SOURCE_ACCEPTED = _counter("source_accepted_tokens", "Accepted nodes by source.", _SOURCE)
-SOURCE_UNIQUE = _counter(
+VERIFY_ROUNDS = _OWN.counter("verify_rounds", "Verify passes that committed.")
+DRAFTED_TOKENS = _OWN.counter("drafted_tokens", "Verified nodes.")
+ACCEPTED_TOKENS = _OWN.counter("accepted_tokens", "Accepted nodes.")
+SOURCE_PROPOSED = _OWN.counter(
+    "source_proposed_tokens", "Nodes that came from candidates.", _SOURCE
+)
+SOURCE_DRAFTED = _OWN.counter("source_drafted_tokens", "Verified nodes by source.", _SOURCE)
+SOURCE_ACCEPTED = _OWN.counter("source_accepted_tokens", "Accepted nodes by source.", _SOURCE)
+SOURCE_UNIQUE = _OWN.counter(
     "source_unique_tokens", "Accepted nodes that no other source proposed.", _SOURCE
 )
-SOURCE_SECONDS = _counter("source_seconds", "Time that candidates spent on a source.", _SOURCE)
-SOURCE_MUTES = _counter(
+SOURCE_SECONDS = _OWN.counter("source_seconds", "Time that candidates spent on a source.", _SOURCE)
+SOURCE_MUTES = _OWN.counter(
     "source_mutes", "Times that a request stopped asking a source that was never right.", _SOURCE
 )
-FALLBACKS = _counter(
+FALLBACKS = _OWN.counter(
     "fallbacks", "Steps with decoding requests that had no candidates, by reason.", ("reason",)
 )
 # Workers.
-RUNNING = _gauge("requests_running", "Requests on the verifier.", _WORKER)
-WAITING = _gauge("requests_waiting", "Requests not on the verifier.", _WORKER)
-KV_BLOCKS_FREE = _gauge("kv_blocks_free", "KV blocks that can be allocated.", _WORKER)
-KV_BLOCKS = _gauge("kv_blocks", "KV blocks of the pool.", _WORKER)
-SERVING = _gauge("worker_serving", "1 while the verifier answers and steps end.", _WORKER)
-PRICE = _gauge(
+RUNNING = _OWN.gauge("requests_running", "Requests on the verifier.", _WORKER)
+WAITING = _OWN.gauge("requests_waiting", "Requests not on the verifier.", _WORKER)
+KV_BLOCKS_FREE = _OWN.gauge("kv_blocks_free", "KV blocks that can be allocated.", _WORKER)
+KV_BLOCKS = _OWN.gauge("kv_blocks", "KV blocks of the pool.", _WORKER)
+SERVING = _OWN.gauge("worker_serving", "1 while the verifier answers and steps end.", _WORKER)
+PRICE = _OWN.gauge(
     "price_tokens_per_ms", "Tokens a millisecond that candidates had to be worth last.", _WORKER
 )
-CALIBRATION_ERROR = _gauge(
+CALIBRATION_ERROR = _OWN.gauge(
     "calibration_error",
     "Expected calibration error of predicted acceptance over the last few thousand nodes, 0 to 1.",
     _WORKER,
 )
-WORKER_STEPS = _counter("worker_steps", "Finished steps.", _WORKER)
-REPLAYS = _counter("step_replays", "Steps that were sent again to be answered.", _WORKER)
-FAILED_STEPS = _counter(
+WORKER_STEPS = _OWN.counter("worker_steps", "Finished steps.", _WORKER)
+REPLAYS = _OWN.counter("step_replays", "Steps that were sent again to be answered.", _WORKER)
+FAILED_STEPS = _OWN.counter(
     "step_failures", "Steps that the verifier refused or that could not be applied.", _WORKER
 )
-LOSSES = _counter("worker_losses", "Times that the verifier was given up.", _WORKER)
-RESULTS = _counter(
+LOSSES = _OWN.counter("worker_losses", "Times that the verifier was given up.", _WORKER)
+RESULTS = _OWN.counter(
     "results", "Results of work on a request, by what became of it.", ("worker", "status")
 )
-CANDIDATES_FAILURES = _counter(
+CANDIDATES_FAILURES = _OWN.counter(
     "candidates_failures", "Calls to candidates that failed or came too late.", _WORKER
 )
-STEP_SECONDS = _histogram(
+STEP_SECONDS = _OWN.histogram(
     "step_seconds",
     "Parts of a step: propose waits for candidates, verify is the call to the verifier, forward "
     "the model in it, ahead the part of that which was over before, overhead all but the rest.",
     ("worker", "part"),
 )
-STEP_REQUESTS = _histogram("step_requests", "Requests of a step.")
-STEP_ROWS = _histogram("step_rows", "Rows of a forward pass.")
-TREE_NODES = _histogram("tree_nodes", "Nodes of each tree that was verified.")
+STEP_REQUESTS = _OWN.histogram("step_requests", "Requests of a step.", _WORKER)
+STEP_ROWS = _OWN.histogram("step_rows", "Rows of a forward pass.", _WORKER)
+TREE_NODES = _OWN.histogram("tree_nodes", "Nodes of each tree that was verified.", _WORKER)
 ITERATION_TOKENS = FAMILIES.histogram(
     "vllm:iteration_tokens_total",
     "Prompt rows computed and tokens committed in a step.",
@@ -183,7 +172,7 @@ def _counters(workers: Iterable[Worker]) -> Iterable[Metric]:
     yield RESULTS.many(
         ((w.name, status.name.lower()), count)
         for w in workers
-        for status, count in w.steps.results.items()
+        for status, count in w.steps.results.by_status.items()
     )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from dspark.metrics import buckets
 from dspark.metrics.distribution import Distribution
 from dspark.scheduler.step_timing import StepTiming
-from dspark.step import StepOutcome, StepPlan, WorkStatus
+from dspark.step import StepOutcome, StepPlan
+from dspark.work_counts import WorkCounts
 
 
 class StepBooks:
@@ -26,8 +25,7 @@ class StepBooks:
         # prompt rows that were computed and tokens that were committed, together
         self.num_tokens = iteration_tokens or Distribution(buckets.ITERATION_TOKENS)
         self.num_steps = 0
-        self.num_results = 0
-        self.refusals: Counter[WorkStatus] = Counter()
+        self.results = WorkCounts()
         # steps that the verifier refused or that could not be applied
         self.num_failures = 0
         # times that this verifier was given up
@@ -45,27 +43,11 @@ class StepBooks:
         self.ahead_s.observe(timing.ahead_ms / 1e3)
         self.num_requests.observe(len(plan.work))
         self.num_rows.observe(outcome.num_rows)
-        num_tokens = self._count_results(outcome)
+        self.results.add(outcome.results)
+        num_tokens = sum(len(result.committed_token_ids) for result in outcome.results)
         for entry in plan.work:
             if entry.max_pending_rows > 1:
                 num_tokens += entry.max_pending_rows
             if num_nodes := len(entry.tree.token_ids):
                 self.tree_nodes.observe(num_nodes)
         self.num_tokens.observe(num_tokens)
-
-    @property
-    def results(self) -> dict[WorkStatus, int]:
-        """Results by what became of the work."""
-        refusals = dict(self.refusals)
-        done = self.num_results - sum(refusals.values())
-        return {**dict.fromkeys(WorkStatus, 0), **refusals, WorkStatus.DONE: done}
-
-    def _count_results(self, outcome: StepOutcome) -> int:
-        """Returns the number of committed tokens."""
-        num_committed = 0
-        self.num_results += len(outcome.results)
-        for result in outcome.results:
-            num_committed += len(result.committed_token_ids)
-            if result.status is not WorkStatus.DONE:
-                self.refusals[result.status] += 1
-        return num_committed

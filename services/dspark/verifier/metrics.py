@@ -8,59 +8,50 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
 from dspark.metrics import process
-from dspark.metrics.families import Catalogue, Family
+from dspark.metrics.families import Catalogue
 from dspark.verifier.engine import Engine
 from dspark.verifier.servicer import VerifierServicer
 from dspark.verifier.step_books import StepBooks
 
 SERVICE = "verifier"
 FAMILIES = Catalogue([process.FAMILIES])
-_PREFIX = "dspark_verifier_"
+_OWN = FAMILIES.prefixed("dspark_verifier_")
 
-
-def _counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Family:
-    return FAMILIES.counter(_PREFIX + name, text, labels)
-
-
-def _gauge(name: str, text: str, labels: tuple[str, ...] = ()) -> Family:
-    return FAMILIES.gauge(_PREFIX + name, text, labels)
-
-
-def _histogram(name: str, text: str) -> Family:
-    return FAMILIES.histogram(_PREFIX + name, text)
-
-
-READY = _gauge("ready", "1 once the model is loaded.")
-RUNNING_SECONDS = _gauge("step_running_seconds", "How long the present step has been running.")
-QUEUE_SECONDS = _histogram("queue_seconds", "Time that a step waited for the engine.")
-STEP_SECONDS = _histogram("step_seconds", "Time of a step on the engine.")
-FORWARD_SECONDS = _histogram("forward_seconds", "Time of a forward pass.")
-STEP_ROWS = _histogram("step_rows", "Rows of a forward pass.")
-STEP_REQUESTS = _histogram("step_requests", "Sequences of a step.")
-RESULTS = _counter("results", "Results of work by what became of it.", ("status",))
-COMMITTED_TOKENS = _counter("committed_tokens", "Tokens that were committed.")
-VERIFIED_NODES = _counter("verified_nodes", "Nodes of trees that were computed.")
-ACCEPTED_NODES = _counter("accepted_nodes", "Nodes that were accepted.")
-DROPPED_TREES = _counter("dropped_trees", "Trees that were malformed, so that they were ignored.")
-FAILED_STEPS = _counter("step_failures", "Steps that failed by a bug or a broken device.")
-REPEATED_STEPS = _counter("repeated_steps", "Steps that were asked for again; each is done once.")
-AHEAD_ROWS = _counter(
+READY = _OWN.gauge("ready", "1 once the model is loaded.")
+RUNNING_SECONDS = _OWN.gauge("step_running_seconds", "How long the present step has been running.")
+QUEUE_SECONDS = _OWN.histogram("queue_seconds", "Time that a step waited for the engine.")
+STEP_SECONDS = _OWN.histogram("step_seconds", "Time of a step on the engine.")
+FORWARD_SECONDS = _OWN.histogram("forward_seconds", "Time of a forward pass.")
+STEP_ROWS = _OWN.histogram("step_rows", "Rows of a forward pass.")
+STEP_REQUESTS = _OWN.histogram("step_requests", "Sequences of a step.")
+RESULTS = _OWN.counter("results", "Results of work by what became of it.", ("status",))
+COMMITTED_TOKENS = _OWN.counter("committed_tokens", "Tokens that were committed.")
+VERIFIED_NODES = _OWN.counter("verified_nodes", "Nodes of trees that were computed.")
+ACCEPTED_NODES = _OWN.counter("accepted_nodes", "Nodes that were accepted.")
+DROPPED_TREES = _OWN.counter(
+    "dropped_trees", "Trees that were malformed, so that they were ignored."
+)
+FAILED_STEPS = _OWN.counter("step_failures", "Steps that failed by a bug or a broken device.")
+REPEATED_STEPS = _OWN.counter(
+    "repeated_steps", "Steps that were asked for again; each is done once."
+)
+AHEAD_ROWS = _OWN.counter(
     "ahead_rows",
     "Rows that were computed ahead of their step, by what it did: used or dropped them.",
     ("outcome",),
 )
 # Only known once the model is loaded.
-SEQUENCES = _gauge("sequences", "Sequences held.")
-RECLAIMS = _counter("lease_reclaims", "Sequences that were dropped because no step named them.")
-KV_BLOCKS = _gauge(
+SEQUENCES = _OWN.gauge("sequences", "Sequences held.")
+RECLAIMS = _OWN.counter("lease_reclaims", "Sequences that were dropped because no step named them.")
+KV_BLOCKS = _OWN.gauge(
     "kv_blocks",
     "KV blocks by state: in_use, cached (content kept for reuse, allocatable) or free.",
     ("state",),
 )
-PREFIX_QUERIES = _counter("prefix_cache_queries", "Tokens looked up in the prefix cache.")
-PREFIX_HITS = _counter("prefix_cache_hits", "Tokens found in the prefix cache.")
-PREFIX_BLOCKS = _gauge("prefix_cache_blocks", "KV blocks whose content the prefix cache knows.")
-EVICTIONS = _counter("prefix_cache_evictions", "Cached KV blocks that were given up.")
+PREFIX_QUERIES = _OWN.counter("prefix_cache_queries", "Tokens looked up in the prefix cache.")
+PREFIX_HITS = _OWN.counter("prefix_cache_hits", "Tokens found in the prefix cache.")
+PREFIX_BLOCKS = _OWN.gauge("prefix_cache_blocks", "KV blocks whose content the prefix cache knows.")
+EVICTIONS = _OWN.counter("prefix_cache_evictions", "Cached KV blocks that were given up.")
 
 
 def metrics_registry(servicer: VerifierServicer) -> CollectorRegistry:
@@ -87,7 +78,9 @@ def _steps(books: StepBooks) -> Iterable[Metric]:
         (STEP_REQUESTS, books.num_requests),
     ):
         yield family.distributions([((), distribution)])
-    yield RESULTS.many(((status.name.lower(),), count) for status, count in books.results.items())
+    yield RESULTS.many(
+        ((status.name.lower(),), count) for status, count in books.results.by_status.items()
+    )
     yield COMMITTED_TOKENS.one(books.num_committed_tokens)
     yield ACCEPTED_NODES.one(books.num_accepted_nodes)
     yield FAILED_STEPS.one(books.num_failures)

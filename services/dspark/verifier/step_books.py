@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from dspark.metrics import buckets
 from dspark.metrics.distribution import Distribution
-from dspark.step import StepOutcome, WorkStatus
+from dspark.step import StepOutcome
+from dspark.work_counts import WorkCounts
 
 
 class StepBooks:
@@ -18,8 +17,7 @@ class StepBooks:
         self.forward_s = Distribution(buckets.STEP_SECONDS)
         self.num_rows = Distribution(buckets.ROWS)
         self.num_requests = Distribution(buckets.REQUESTS)
-        self.num_results = 0
-        self.refusals: Counter[WorkStatus] = Counter()
+        self.results = WorkCounts()
         self.num_committed_tokens = 0
         self.num_accepted_nodes = 0
         # steps that failed by a bug or a broken device
@@ -35,16 +33,7 @@ class StepBooks:
             self.forward_s.observe(outcome.forward_ns / 1e9)
             self.num_rows.observe(outcome.num_rows)
         self.num_requests.observe(len(outcome.results))
-        self.num_results += len(outcome.results)
+        self.results.add(outcome.results)
         for result in outcome.results:
             self.num_committed_tokens += len(result.committed_token_ids)
             self.num_accepted_nodes += len(result.accepted_nodes)
-            if result.status is not WorkStatus.DONE:
-                self.refusals[result.status] += 1
-
-    @property
-    def results(self) -> dict[WorkStatus, int]:
-        """Results by what became of the work."""
-        refusals = dict(self.refusals)
-        done = self.num_results - sum(refusals.values())
-        return {**dict.fromkeys(WorkStatus, 0), **refusals, WorkStatus.DONE: done}

@@ -67,24 +67,49 @@ class Catalogue:
         self._families: dict[str, Family] = {}
         for part in parts:
             for family in part:
-                self._add(family)
+                self.add(family)
 
     def __iter__(self) -> Iterator[Family]:
         return iter(self._families.values())
 
+    def prefixed(self, prefix: str, labels: Labels = ()) -> Declarations:
+        """Declares families whose names begin with ``prefix``, and their labels with these."""
+        return Declarations(self, prefix, labels)
+
     def counter(self, name: str, text: str, labels: Labels = ()) -> Family:
-        return self._add(Family(Kind.COUNTER, name, text, labels))
+        return self.prefixed("").counter(name, text, labels)
 
     def gauge(self, name: str, text: str, labels: Labels = ()) -> Family:
-        return self._add(Family(Kind.GAUGE, name, text, labels))
+        return self.prefixed("").gauge(name, text, labels)
 
     def histogram(self, name: str, text: str, labels: Labels = ()) -> Family:
-        return self._add(Family(Kind.HISTOGRAM, name, text, labels))
+        return self.prefixed("").histogram(name, text, labels)
 
-    def _add(self, family: Family) -> Family:
+    def add(self, family: Family) -> Family:
         assert family.name not in self._families, f"{family.name} is declared twice"
         self._families[family.name] = family
         return family
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """Declares families of one catalogue that share how they are named and labelled."""
+
+    catalogue: Catalogue
+    prefix: str
+    labels: Labels
+
+    def counter(self, name: str, text: str, labels: Labels = ()) -> Family:
+        return self._declare(Kind.COUNTER, name, text, labels)
+
+    def gauge(self, name: str, text: str, labels: Labels = ()) -> Family:
+        return self._declare(Kind.GAUGE, name, text, labels)
+
+    def histogram(self, name: str, text: str, labels: Labels = ()) -> Family:
+        return self._declare(Kind.HISTOGRAM, name, text, labels)
+
+    def _declare(self, kind: Kind, name: str, text: str, labels: Labels) -> Family:
+        return self.catalogue.add(Family(kind, self.prefix + name, text, (*self.labels, *labels)))
 
 
 class CollectedOnDemand(Collector):

@@ -20,28 +20,21 @@ Fault: TypeAlias = Callable[[Fleet, random.Random], Awaitable[str]]
 
 def kill(kind: str) -> Fault:
     """SIGKILL to a process of the kind."""
-
-    async def fault(fleet: Fleet, generator: random.Random) -> str:
-        process = _one_of(fleet, kind, generator)
-        pid = await process.running_pid()
-        if kind == "gateway":
-            fleet.gateway_is_going()
-        process.send(signal.SIGKILL)
-        await process.wait_restarted(pid)
-        return process.name
-
-    return fault
+    return _ended_by(signal.SIGKILL, kind)
 
 
 def restart(kind: str) -> Fault:
     """SIGTERM to a process of the kind, as an update sends it."""
+    return _ended_by(signal.SIGTERM, kind)
 
+
+def _ended_by(number: signal.Signals, kind: str) -> Fault:
     async def fault(fleet: Fleet, generator: random.Random) -> str:
         process = _one_of(fleet, kind, generator)
         pid = await process.running_pid()
         if kind == "gateway":
             fleet.gateway_is_going()
-        process.send(signal.SIGTERM)
+        process.send(number)
         await process.wait_restarted(pid)
         return process.name
 

@@ -32,7 +32,7 @@ def test_a_step_is_counted_once_in_each_distribution() -> None:
     assert books.num_tokens.total == 20 + 3
     parts = (books.propose_s, books.verify_s, books.forward_s, books.overhead_s)
     assert [part.total for part in parts] == [0.001, 0.005, 0.004, 0.002]
-    assert books.results == {
+    assert books.results.by_status == {
         WorkStatus.DONE: 2,
         WorkStatus.STALE: 0,
         WorkStatus.NOT_FOUND: 0,

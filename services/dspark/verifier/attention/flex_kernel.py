@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -56,21 +57,7 @@ def compiled_kernel() -> FlexKernel:
     """The Triton kernel that torch.compile makes of a mask, one program a group and head."""
     from torch.nn.attention.flex_attention import flex_attention
 
-    compiled = torch.compile(flex_attention)
-
-    def run(
-        query: torch.Tensor,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        lists: BlockLists,
-        mask: MaskMod,
-        *,
-        scale: float,
-        soft_cap: float,
-    ) -> torch.Tensor:
-        return _call(compiled, query, keys, values, lists, mask, scale, soft_cap)
-
-    return run
+    return partial(_call, torch.compile(flex_attention))
 
 
 def unfused_kernel() -> FlexKernel:
@@ -104,7 +91,16 @@ def unfused_kernel() -> FlexKernel:
         # Stops flex_attention from compiling itself anew for every shape, and from saying so.
         with torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="flex_attention called without")
-            return _call(flex_attention, query, keys, values, own, listed, scale, soft_cap)
+            return _call(
+                flex_attention,
+                query,
+                keys,
+                values,
+                own,
+                listed,
+                scale=scale,
+                soft_cap=soft_cap,
+            )
 
     return run
 
@@ -125,6 +121,7 @@ def _call(
     values: torch.Tensor,
     lists: BlockLists,
     mask: MaskMod,
+    *,
     scale: float,
     soft_cap: float,
 ) -> torch.Tensor:
