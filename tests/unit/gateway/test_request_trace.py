@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextvars import copy_context
 
 import pytest
 
@@ -21,11 +22,16 @@ def test_a_request_that_is_not_sampled_says_nothing_in_the_span_before_it(
         lambda carrier, name: Sampled(next(decisions), 7, 0, ""), spans.append, False
     )
     monkeypatch.setattr(tracing, "_recorder", recorder)
-    with traced(CHAT, "m", {}):
-        assert current_trace() is not None
-    # A pipelined request runs in what the one before it left.
-    with traced(CHAT, "m", {}):
-        assert current_trace() is None
-        note_failure(RuntimeError("of the second"))
+
+    def serve_both() -> None:
+        with traced(CHAT, "m", {}):
+            assert current_trace() is not None
+        # A pipelined request runs in what the one before it left.
+        with traced(CHAT, "m", {}):
+            assert current_trace() is None
+            note_failure(RuntimeError("of the second"))
+
+    # As in a connection's task, so that what is left ends with it.
+    copy_context().run(serve_both)
     (span,) = spans
     assert "error.type" not in span.attributes
