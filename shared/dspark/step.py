@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from dspark.features import Features
 from dspark.sampling import FinishReason, SamplingParams
 from dspark.token_tree import TokenTree
 
@@ -33,13 +34,18 @@ class SequenceAdmission:
 
 @dataclass(frozen=True, slots=True)
 class SequenceWork:
-    """Compute up to ``max_pending_rows`` known tokens; verify ``tree`` if the last was reached."""
+    """Compute up to ``max_pending_rows`` known tokens; verify ``tree`` if the last was reached.
+
+    Of the tokens whose K/V is in place afterwards, the features of the last ``num_features`` that
+    this step computed are wanted.
+    """
 
     request_id: str
     epoch: int
     base_len: int
     max_pending_rows: int
     tree: TokenTree = field(default_factory=TokenTree)
+    num_features: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,7 @@ class StepPlan:
 
     ``traceparents`` name the step in the trace of each request that is traced. ``compute_ahead``
     says that the next step is expected to go on with the same sequences, without trees.
+    ``feature_layers``, ascending, are those of the features that the work wants.
     """
 
     scheduler_id: str
@@ -58,6 +65,7 @@ class StepPlan:
     top_k: int = 0
     traceparents: tuple[str, ...] = ()
     compute_ahead: bool = False
+    feature_layers: tuple[int, ...] = ()
 
 
 class WorkStatus(Enum):
@@ -90,6 +98,7 @@ class WorkResult:
     row_token_ids: tuple[int, ...] = ()
     top_token_ids: tuple[int, ...] = ()
     known_epoch: int = 0
+    features: Features | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +134,7 @@ class VerifierInfo:
     """What a verifier says of itself.
 
     ``verify_costs`` goes by context, then rows; it is monotone in both. ``computes_ahead`` says
-    that ``StepPlan.compute_ahead`` has an effect.
+    that ``StepPlan.compute_ahead`` has an effect. ``feature_layers`` are those it can export.
     """
 
     model_id: str
@@ -142,6 +151,8 @@ class VerifierInfo:
     device: str
     verify_costs: tuple[VerifyCost, ...]
     computes_ahead: bool = False
+    feature_layers: tuple[int, ...] = ()
+    hidden_size: int = 0
 
     @property
     def arithmetic(self) -> tuple[str, str, str, int]:

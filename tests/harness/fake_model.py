@@ -64,6 +64,11 @@ class FakeKvStore:
         self.num_moved += len(sources)
 
 
+def fake_feature(digests: NDArray[np.int64], layer: int) -> NDArray[np.float32]:
+    """What a layer says of a text; bfloat16 holds it exactly."""
+    return (digests.astype(np.uint64) % np.uint64(64)).astype(np.float32) + 64 * layer
+
+
 class FakeRunner:
     """Runs FakeModel over rows; asserts that each row sees positions 0, 1, 2... up to its own."""
 
@@ -80,6 +85,8 @@ class FakeRunner:
         self.vocab_size = model.vocab_size
         self.max_model_len = max_model_len
         self.eos_token_ids = eos_token_ids
+        self.hidden_size = 4
+        self.feature_layers = (0, 1, 2)
         self.batches: list[ForwardBatch] = []
 
     def forward(self, batch: ForwardBatch) -> NDArray[np.float32]:
@@ -87,6 +94,10 @@ class FakeRunner:
         _check_shapes(batch)
         for row in range(batch.num_rows):
             self._write(batch, row)
+        if batch.features is not None:
+            seen = self.kv.digests[batch.slot_mapping[batch.features.rows]]
+            for index, layer in enumerate(batch.features.layers):
+                batch.features.values[:, index] = fake_feature(seen, layer)[:, None]
         digests = self.kv.digests[batch.slot_mapping[batch.logits_rows]]
         rows = [self.model.logits_of(int(digest)) for digest in digests]
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.vocab_size)

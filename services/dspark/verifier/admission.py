@@ -21,10 +21,12 @@ class Limits:
     max_model_len: int
     max_pool_tokens: int
     eos_token_ids: frozenset[int]
+    feature_layers: tuple[int, ...] = ()
 
 
 def check_plan(plan: StepPlan, limits: Limits) -> None:
     """Raise InvalidArgument for the first entry that can never be served."""
+    _check_features(plan.feature_layers, limits)
     for admission in plan.admissions:
         _check_tokens(admission, limits)
         admission.sampling.validate(limits.vocab_size)
@@ -35,6 +37,13 @@ def check_plan(plan: StepPlan, limits: Limits) -> None:
     for request_id, count in Counter(work.request_id for work in plan.work).items():
         if count > 1:
             raise InvalidArgument("work.request_id", f"{request_id!r} appears {count} times")
+
+
+def _check_features(layers: tuple[int, ...], limits: Limits) -> None:
+    if list(layers) != sorted(set(layers)):
+        raise InvalidArgument("feature_layers", "must be ascending")
+    if unknown := sorted(set(layers).difference(limits.feature_layers)):
+        raise InvalidArgument("feature_layers", f"layers {unknown} are not exported")
 
 
 def _check_tokens(admission: SequenceAdmission, limits: Limits) -> None:

@@ -66,4 +66,5 @@ def usable_rows(
 
 def _is_same(ahead: ScheduledWork, entry: ScheduledWork) -> bool:
     is_same_place = (ahead.start, ahead.end) == (entry.start, entry.end)
-    return ahead.sequence is entry.sequence and is_same_place and not entry.tree
+    is_plain = not entry.tree and not entry.work.num_features
+    return ahead.sequence is entry.sequence and is_same_place and is_plain

@@ -8,11 +8,14 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from dspark.verifier.feature_buffer import FeatureBuffer
 from dspark.verifier.forward_batch import ForwardBatch, IntArray
 from dspark.verifier.scheduled_work import ScheduledWork
 
 
-def build_batch(entries: Sequence[ScheduledWork]) -> ForwardBatch:
+def build_batch(
+    entries: Sequence[ScheduledWork], features: FeatureBuffer | None = None
+) -> ForwardBatch:
     """Rows in the order of ``entries``: of each, the pending tokens and then the tree's nodes."""
     num_rows = [entry.num_rows for entry in entries]
     row_ends = np.array(list(accumulate(num_rows)))
@@ -36,6 +39,7 @@ def build_batch(entries: Sequence[ScheduledWork]) -> ForwardBatch:
         logits_rows=np.concatenate(
             [np.arange(end - n, end) for end, n in zip(row_ends, num_logits, strict=True)]
         ).astype(np.int64),
+        features=features,
     )
 
 

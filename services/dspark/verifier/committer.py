@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspark.step import WorkResult, WorkStatus
+from dspark.verifier.feature_rows import FeatureRows, committed_features
 from dspark.verifier.interfaces import KvStore
 from dspark.verifier.kv.block_pool import BlockPool
 from dspark.verifier.kv.prefix_cache import PrefixCache
@@ -40,7 +41,11 @@ class Committer:
         self._block_size = block_size
 
     def commit(
-        self, entries: Seq[ScheduledWork], logits: NDArray[np.float32], top_k: int
+        self,
+        entries: Seq[ScheduledWork],
+        logits: NDArray[np.float32],
+        top_k: int,
+        features: FeatureRows,
     ) -> list[WorkResult]:
         """The results of the entries, whose logits [num_logits, vocab_size] follow their order."""
         tops = _NO_TOP
@@ -52,7 +57,7 @@ class Committer:
         for entry in entries:
             rows = slice(first, first + entry.num_logits)
             walks.append(_walk(entry, logits[rows]))
-            results.append(_result(entry, walks[-1], tops[rows]))
+            results.append(_result(entry, walks[-1], tops[rows], features))
             first = rows.stop
         self._move_accepted(entries, walks)
         for entry, walked in zip(entries, walks, strict=True):
@@ -102,7 +107,9 @@ def _walk(entry: ScheduledWork, logits: NDArray[np.float32]) -> WalkResult:
     )
 
 
-def _result(entry: ScheduledWork, walked: WalkResult, tops: NDArray[np.int64]) -> WorkResult:
+def _result(
+    entry: ScheduledWork, walked: WalkResult, tops: NDArray[np.int64], features: FeatureRows
+) -> WorkResult:
     row_token_ids: tuple[int, ...] = ()
     if len(tops):
         row_token_ids = (int(entry.sequence.tokens.ids[-1]), *entry.tree.token_ids)
@@ -117,4 +124,5 @@ def _result(entry: ScheduledWork, walked: WalkResult, tops: NDArray[np.int64]) -
         stop_token_id=walked.stop_token_id,
         row_token_ids=row_token_ids,
         top_token_ids=tuple(tops.ravel().tolist()),
+        features=committed_features(entry, walked.accepted_nodes, features),
     )

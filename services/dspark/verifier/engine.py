@@ -6,15 +6,12 @@ import logging
 import time
 from collections.abc import Callable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dspark.step import StepOutcome, StepPlan, WorkResult
 from dspark.verifier.admission import Limits, check_plan
 from dspark.verifier.ahead import expected_work
 from dspark.verifier.committer import Committer
 from dspark.verifier.engine_settings import EngineSettings
-from dspark.verifier.forward_passes import ForwardPasses
+from dspark.verifier.forward_passes import Computed, ForwardPasses
 from dspark.verifier.interfaces import KvStore, ModelRunner
 from dspark.verifier.kv.block_pool import BlockPool
 from dspark.verifier.kv.prefix_cache import PrefixCache
@@ -80,10 +77,12 @@ class Engine:
         cached_tokens = self._apply_membership(plan)
         entries = self.planner.schedule(plan.work)
         scheduled = [entry for entry in entries if isinstance(entry, ScheduledWork)]
-        computed = self.passes.compute(scheduled, arrived_ns)
-        done = self._commit(scheduled, computed.logits, plan.top_k)
+        computed = self.passes.compute(scheduled, arrived_ns, plan.feature_layers)
+        done = self._commit(scheduled, computed, plan.top_k)
         if plan.compute_ahead:
-            self._expected = tuple(entry.sequence for entry in scheduled)
+            # What wants features now is going to want them again.
+            plain = (entry for entry in scheduled if not entry.work.num_features)
+            self._expected = tuple(entry.sequence for entry in plain)
         self.sequences.touch(work.request_id for work in plan.work)
         following = iter(done)
         return StepOutcome(
@@ -119,10 +118,10 @@ class Engine:
         return {a.request_id: self.sequences.admit(a) for a in plan.admissions}
 
     def _commit(
-        self, scheduled: list[ScheduledWork], logits: NDArray[np.float32], top_k: int
+        self, scheduled: list[ScheduledWork], computed: Computed, top_k: int
     ) -> list[WorkResult]:
         try:
-            return self._committer.commit(scheduled, logits, top_k)
+            return self._committer.commit(scheduled, computed.logits, top_k, computed.features)
         except Exception:
             for entry in scheduled:
                 if self.sequences.get(entry.sequence.request_id) is entry.sequence:
@@ -148,4 +147,5 @@ def _limits(runner: ModelRunner, settings: EngineSettings) -> Limits:
         max_model_len=max_model_len,
         max_pool_tokens=settings.num_blocks * settings.block_size,
         eos_token_ids=runner.eos_token_ids,
+        feature_layers=runner.feature_layers,
     )

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dspark.verifier.feature_buffer import FeatureBuffer
+
 IntArray = NDArray[np.int32]
 
 
@@ -42,6 +44,8 @@ class ForwardBatch:
     block_tables: IntArray
     # [num_logits] rows whose logits are wanted, ascending
     logits_rows: NDArray[np.int64]
+    # hidden states that are wanted, if any
+    features: FeatureBuffer | None = None
 
     @property
     def num_rows(self) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspark.verifier.ahead import AheadPass, usable_rows
 from dspark.verifier.batch_builder import build_batch
+from dspark.verifier.feature_rows import FeatureRows, feature_buffer, feature_rows
 from dspark.verifier.interfaces import ModelRunner
 from dspark.verifier.scheduled_work import ScheduledWork
 
@@ -29,6 +30,7 @@ class Computed:
     forward_ns: int = 0
     ahead_ns: int = 0
     num_ahead_rows: int = 0
+    features: FeatureRows = field(default_factory=dict)
 
 
 class ForwardPasses:
@@ -45,10 +47,17 @@ class ForwardPasses:
     def compute_ahead(self, entries: Sequence[ScheduledWork]) -> None:
         """Compute rows that the next step is expected to ask for: one an entry."""
         self._ahead = None
-        self._ahead = AheadPass(tuple(entries), *self._forward(entries))
+        logits, _, started_ns, ended_ns = self._forward(entries, ())
+        self._ahead = AheadPass(tuple(entries), logits, started_ns, ended_ns)
 
-    def compute(self, entries: Sequence[ScheduledWork], arrived_ns: int) -> Computed:
-        """The logits of a step that arrived at ``arrived_ns``, by time.perf_counter_ns."""
+    def compute(
+        self, entries: Sequence[ScheduledWork], arrived_ns: int, layers: tuple[int, ...] = ()
+    ) -> Computed:
+        """The logits of a step that arrived at ``arrived_ns``, by time.perf_counter_ns.
+
+        ``layers`` are those of the features that entries want; such entries are never taken from
+        what was computed ahead.
+        """
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             rows = usable_rows(ahead.entries, entries, whole_only=not self._is_row_invariant)
@@ -56,14 +65,14 @@ class ForwardPasses:
             self.num_used_rows += num_used
             self.num_dropped_rows += len(ahead.entries) - num_used
             if num_used:
-                return self._use(ahead, rows, entries, arrived_ns)
-        return self._compute(entries)
+                return self._use(ahead, rows, entries, arrived_ns, layers)
+        return self._compute(entries, layers)
 
-    def _compute(self, entries: Sequence[ScheduledWork]) -> Computed:
+    def _compute(self, entries: Sequence[ScheduledWork], layers: tuple[int, ...]) -> Computed:
         if not entries:
             return Computed(np.empty((0, self._runner.vocab_size), dtype=np.float32))
-        logits, started_ns, ended_ns = self._forward(entries)
-        return Computed(logits, ended_ns - started_ns)
+        logits, features, started_ns, ended_ns = self._forward(entries, layers)
+        return Computed(logits, ended_ns - started_ns, features=features)
 
     def _use(
         self,
@@ -71,29 +80,37 @@ class ForwardPasses:
         rows: Sequence[int | None],
         entries: Sequence[ScheduledWork],
         arrived_ns: int,
+        layers: tuple[int, ...],
     ) -> Computed:
         """Rows of the pass ahead, and those that it lacks from a pass of their own."""
         rest = [entry for entry, row in zip(entries, rows, strict=True) if row is None]
         logits, forward_ns = ahead.logits, ahead.forward_ns
+        features: FeatureRows = {}
         if rows != list(range(len(ahead.entries))):
             # The model's next pass may overwrite what it returned before.
             logits = ahead.logits[[row for row in rows if row is not None]]
         if rest:
-            own = self._compute(rest)
+            own = self._compute(rest, layers)
+            features = own.features
             forward_ns += own.forward_ns
             logits = _interleaved(entries, rows, logits, own.logits)
         num_ahead_rows = len(entries) - len(rest)
-        return Computed(logits, forward_ns, ahead.ns_before(arrived_ns), num_ahead_rows)
+        ahead_ns = ahead.ns_before(arrived_ns)
+        return Computed(logits, forward_ns, ahead_ns, num_ahead_rows, features)
 
-    def _forward(self, entries: Sequence[ScheduledWork]) -> tuple[Logits, int, int]:
-        """The logits, and when the pass began and ended."""
-        batch = build_batch(entries)
+    def _forward(
+        self, entries: Sequence[ScheduledWork], layers: tuple[int, ...]
+    ) -> tuple[Logits, FeatureRows, int, int]:
+        """Logits, features, and when the pass began and ended."""
+        runner = self._runner
+        buffer = feature_buffer(entries, layers, runner.hidden_size) if layers else None
+        batch = build_batch(entries, buffer)
         started_ns = time.perf_counter_ns()
         logits = self._runner.forward(batch)
         ended_ns = time.perf_counter_ns()
         expected = (len(batch.logits_rows), self._runner.vocab_size)
         assert logits.shape == expected, f"logits are {logits.shape}, not {expected}"
-        return logits, started_ns, ended_ns
+        return logits, feature_rows(entries, buffer), started_ns, ended_ns
 
 
 def _interleaved(

@@ -28,6 +28,9 @@ class ModelRunner(Protocol):
     vocab_size: int
     max_model_len: int
     eos_token_ids: frozenset[int]
+    hidden_size: int
+    feature_layers: tuple[int, ...]
+    """Layers whose hidden states ``forward`` can write to ``batch.features``."""
 
     def forward(self, batch: ForwardBatch) -> NDArray[np.float32]:
         """Write each row's K/V to its slot and return logits, float32 [num_logits, vocab_size].

@@ -40,6 +40,8 @@ class GraphedModel:
     def __init__(self, model: StockModel, backend: StaticBackend, kv_cache: KvCache) -> None:
         """The pool needs a scratch block, which the rows that fill a pass up write to."""
         self.vocab_size = model.vocab_size
+        self.hidden_size = model.hidden_size
+        self.feature_layers = model.feature_layers
         self.recordings: list[RecordedPass] = []
         self._model = model
         self._backend = backend
@@ -69,7 +71,11 @@ class GraphedModel:
     def forward(self, batch: ForwardBatch, kv_cache: KvCache) -> NDArray[np.float32]:
         """Logits of the wanted rows, as StockModel's."""
         assert kv_cache is self._kv_cache, "recordings are bound to their pool"
-        recording = next((r for r in self.recordings if r.num_rows >= batch.num_rows), None)
+        recording = None
+        # A recording keeps no hidden states.
+        if batch.features is None:
+            fitting = (r for r in self.recordings if r.num_rows >= batch.num_rows)
+            recording = next(fitting, None)
         with torch.inference_mode():
             if recording is None or not self._refill(recording, batch):
                 return self._model.forward(batch, kv_cache)

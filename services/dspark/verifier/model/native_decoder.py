@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from dspark.verifier.attention.native_backend import LANES, native_plan
-from dspark.verifier.forward_batch import ForwardBatch
+from dspark.verifier.feature_buffer import FeatureBuffer
+from dspark.verifier.forward_batch import ForwardBatch, IntArray
 from dspark.verifier.kv.kv_cache import KvCache
 from dspark.verifier.model.decoder_parts import (
     DecoderParts,
@@ -66,6 +67,9 @@ class NativeDecoder:
             rotary_dim=self._rotary.rotary_dim,
         )
         self.vocab_size = parts.head.out_features
+        self.hidden_size = parts.hidden_size
+        # What the last layer leaves is only known after its branch is added: see FINAL_LAYER.
+        self.feature_layers = tuple(range(len(parts.layers)))
         self._logits = np.empty((0, self.vocab_size), dtype=np.float32)
         self._run = team.library.dspark_decoder_new(team.handle)
 
@@ -104,11 +108,13 @@ class NativeDecoder:
             logits_rows=logits_rows.ctypes.data,
             logits=logits.ctypes.data,
         )
+        feature_layers = _wanted_features(call, batch.features)
         for index, (cos, sin) in enumerate(rotary):
             call.cos[index], call.sin[index] = cos.data_ptr(), sin.data_ptr()
         self._team.library.dspark_decoder_forward(
             self._run, self._team.handle, ctypes.byref(struct), ctypes.byref(call)
         )
+        del feature_layers
         return logits
 
     def _logits_buffer(self, num_logits: int) -> NDArray[np.float32]:
@@ -162,6 +168,17 @@ class NativeDecoder:
         if gate.bias is None and up.bias is None:
             return self._pack(weight, None)
         return self._pack(weight, interleave_gate_up(_bias(gate), _bias(up)))
+
+
+def _wanted_features(call: DecoderPassStruct, wanted: FeatureBuffer | None) -> IntArray | None:
+    """Point the pass to the buffer; what is returned must live until the pass is over."""
+    if wanted is None:
+        return None
+    layers = np.array(wanted.layers, dtype=np.int32)
+    call.feature_rows, call.num_feature_rows = wanted.rows.ctypes.data, len(wanted.rows)
+    call.feature_layers, call.num_feature_layers = layers.ctypes.data, len(layers)
+    call.features = wanted.values.ctypes.data
+    return layers
 
 
 def _bias(linear: nn.Linear) -> torch.Tensor:

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dspark.features import FINAL_LAYER
 from dspark.verifier.attention.backend import AttentionBackend
 from dspark.verifier.device.transfer import transfer_for
+from dspark.verifier.feature_buffer import FeatureBuffer
 from dspark.verifier.forward_batch import ForwardBatch
 from dspark.verifier.kv.kv_cache import KvCache
 from dspark.verifier.model.attention_interface import NAME, AttentionContext, register
@@ -39,7 +41,11 @@ class StockModel:
         self._dtype = dtype
         self._embed = model.get_input_embeddings()
         self.transfer = transfer_for(self._embed.weight.device)
-        self.vocab_size = int(model.config.get_text_config().vocab_size)
+        config = model.config.get_text_config()
+        self.vocab_size = int(config.vocab_size)
+        self.hidden_size = int(config.hidden_size)
+        # transformers keeps of the last layer only the normed state, which FINAL_LAYER is.
+        self.feature_layers = tuple(range(config.num_hidden_layers))
 
     def forward(self, batch: ForwardBatch, kv_cache: KvCache) -> NDArray[np.float32]:
         """Logits of the wanted rows.
@@ -48,7 +54,10 @@ class StockModel:
         """
         with torch.inference_mode():
             plan = self.backend.plan(batch)
-            return self.transfer.to_host(self.run(self.inputs(batch), plan, kv_cache))
+            output = self._call(self.inputs(batch), plan, kv_cache, batch.features is not None)
+            if batch.features is not None:
+                self._export(output.hidden_states, batch.features)
+            return self.transfer.to_host(output.logits[0].float())
 
     def inputs(self, batch: ForwardBatch) -> PassInputs:
         """The batch's own arrays, on the device."""
@@ -57,12 +66,24 @@ class StockModel:
 
     def run(self, inputs: PassInputs, plan: Any, kv_cache: KvCache) -> torch.Tensor:
         """Logits [num_logits, vocab_size], float32, still on the device."""
-        output = self._model(
+        logits: torch.Tensor = self._call(inputs, plan, kv_cache, False).logits[0].float()
+        return logits
+
+    def _call(
+        self, inputs: PassInputs, plan: Any, kv_cache: KvCache, with_hidden_states: bool
+    ) -> Any:
+        return self._model(
             inputs_embeds=self._embed(inputs.token_ids)[None].to(self._dtype),
             position_ids=inputs.positions[None],
             logits_to_keep=inputs.logits_rows,
             use_cache=False,
+            output_hidden_states=with_hidden_states,
             ctx=AttentionContext(self.backend, plan, kv_cache),
         )
-        logits: torch.Tensor = output.logits[0].float()
-        return logits
+
+    def _export(self, hidden_states: Any, wanted: FeatureBuffer) -> None:
+        """transformers gives the embeddings, what each layer leaves, and the last one normed."""
+        rows = torch.from_numpy(wanted.rows).to(self._embed.weight.device)
+        for index, layer in enumerate(wanted.layers):
+            values = hidden_states[-1 if layer == FINAL_LAYER else layer][0, rows]
+            wanted.values[:, index] = values.float().cpu().numpy()

@@ -16,6 +16,8 @@ class TargetModel(Protocol):
     """Computes logits of flat rows over a KV pool."""
 
     vocab_size: int
+    hidden_size: int
+    feature_layers: tuple[int, ...]
 
     def forward(self, batch: ForwardBatch, kv_cache: KvCache) -> NDArray[np.float32]:
         """Write each row's K/V to its slot and return logits [num_logits, vocab_size].
@@ -34,6 +36,14 @@ class Runner:
     vocab_size: int
     max_model_len: int
     eos_token_ids: frozenset[int]
+
+    @property
+    def hidden_size(self) -> int:
+        return self.model.hidden_size
+
+    @property
+    def feature_layers(self) -> tuple[int, ...]:
+        return self.model.feature_layers
 
     def forward(self, batch: ForwardBatch) -> NDArray[np.float32]:
         return self.model.forward(batch, self.kv_cache)

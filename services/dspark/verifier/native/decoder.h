@@ -49,6 +49,11 @@ struct DecoderPass {
   const float* sin[kMaxRopes];
   const int64_t* logits_rows;  // [num_logits]
   float* logits;               // [num_logits, head.n]
+  const int64_t* feature_rows;    // [num_feature_rows]
+  const int32_t* feature_layers;  // [num_feature_layers], ascending; 0: the head's input, i: what layer i leaves
+  float* features;                // [num_feature_rows, num_feature_layers, hidden_size]
+  int32_t num_feature_rows;
+  int32_t num_feature_layers;
 };
 
 // A zeroed matrix whose rows may be read past their end, up to the padding.
@@ -125,7 +130,7 @@ class DecoderRun {
     context_.reserve(rows, shape.heads * shape.head_dim);
     gated_.reserve(rows, (model_->intermediate_size + kHalf - 1) / kHalf * kHalf);
     codes_.reserve(rows, std::max({hidden, shape.heads * shape.head_dim, model_->intermediate_size + kHalf}));
-    const size_t needed = size_t(model_->num_layers) * kPhases + 2;
+    const size_t needed = size_t(model_->num_layers) * kPhases + pass_->num_feature_layers + 2;
     while (shares_.size() < needed) shares_.emplace_back(int(scratch_.size()));
     for (auto& share : shares_) share.reset();
   }
@@ -139,6 +144,9 @@ class DecoderRun {
       const DecoderLayer* previous = i ? &model_->layers[i - 1] : nullptr;
       (share++)->drain(member, rows, [&](int row) { enter_layer(layer, previous, row); });
       team.barrier();
+      if (const int feature = feature_of(i); i && feature >= 0) {
+        (share++)->drain(member, pass_->num_feature_rows, [&](int index) { copy_feature(feature, index); });
+      }
       project(*share++, member, layer.qkv, normed_, qkv_);
       team.barrier();
       (share++)->drain(member, rows, [&](int row) { rotate_and_store(layer, i, row); });
@@ -156,6 +164,10 @@ class DecoderRun {
       team.barrier();
       encode(*share++, team, member, layer.down, gated_);
       project(*share++, member, layer.down, gated_, branch_);
+      team.barrier();
+    }
+    if (const int feature = feature_of(0); feature >= 0) {
+      (share++)->drain(member, pass_->num_feature_rows, [&](int index) { copy_last_feature(feature, index); });
       team.barrier();
     }
     (share++)->drain(member, pass_->num_logits, [&](int index) { leave(index); });
@@ -203,6 +215,36 @@ class DecoderRun {
     add_branch(layer.attention_out_norm, row);
     rms_norm(layer.mlp_norm, residual_.row(row), normed_.row(row), model_->hidden_size);
     codes_.encode(layer.gate_up, row, normed_.row(row));
+  }
+
+  // Where the features of a layer go; -1: they are not wanted.
+  int feature_of(int layer) const {
+    for (int i = 0; i < pass_->num_feature_layers; ++i) {
+      if (pass_->feature_layers[i] == layer) return i;
+    }
+    return -1;
+  }
+
+  float* feature(int feature, int index) const {
+    const size_t place = size_t(index) * pass_->num_feature_layers + feature;
+    return pass_->features + place * model_->hidden_size;
+  }
+
+  // Until the next layer's MLP adds to it, the residual is what the layer before left.
+  void copy_feature(int which, int index) {
+    std::memcpy(feature(which, index), residual_.row(int(pass_->feature_rows[index])),
+                model_->hidden_size * sizeof(float));
+  }
+
+  // As leave does, beside the buffers that leave is going to read.
+  void copy_last_feature(int which, int index) {
+    const int row = int(pass_->feature_rows[index]), hidden = model_->hidden_size;
+    const Norm& norm = model_->layers[model_->num_layers - 1].mlp_out_norm;
+    float* target = feature(which, index);
+    std::memcpy(target, branch_.row(row), hidden * sizeof(float));
+    if (norm.weight) rms_norm(norm, target, target, hidden);
+    add_row(target, residual_.row(row), hidden);
+    rms_norm(model_->final_norm, target, target, hidden);
   }
 
   char* plane(int layer, int which) const {

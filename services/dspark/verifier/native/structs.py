@@ -114,4 +114,9 @@ class DecoderPassStruct(ctypes.Structure):
         ("sin", c_void_p * MAX_ROPES),
         ("logits_rows", c_void_p),
         ("logits", c_void_p),
+        ("feature_rows", c_void_p),
+        ("feature_layers", c_void_p),
+        ("features", c_void_p),
+        ("num_feature_rows", c_int32),
+        ("num_feature_layers", c_int32),
     )
