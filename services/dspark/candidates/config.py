@@ -19,10 +19,16 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
 
     listen: str = setting("127.0.0.1:50053", "address: host:port or unix:/path")
     sources: tuple[str, ...] = setting(
-        ("recycle", "suffix", "retrieval"), "comma-separated names of the sources to run"
+        (), "comma-separated names of the sources to run; unset: all that have what they need"
     )
     vocab_size: int | None = setting(
         None, "token ids below this exist; unset: learned from the tokens that pass by"
+    )
+    model: str | None = setting(
+        None, "directory of the target; learned sources run only with weights that fit it"
+    )
+    ngram_table: str | None = setting(
+        None, "file of the source ngram, from 'dspark train ngram'; unset: the one that ships"
     )
     model_id: str = setting("", "the target's name, which separates models in a shared store")
     propose_deadline_ms: float = setting(10.0, "a tree that takes longer is dropped")
@@ -49,8 +55,6 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
         self.check_logs()
         self.serving(self.allow_peers)
         check_port(metrics_port=self.metrics_port)
-        if not self.sources:
-            raise ValueError("sources: name at least one")
         if len(set(self.sources)) != len(self.sources):
             raise ValueError("sources: a name appears twice")
         if self.vocab_size is not None and self.vocab_size < 1:

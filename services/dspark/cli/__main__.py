@@ -19,6 +19,7 @@ from dspark.cli import (
     keys_command,
     models_command,
     serve,
+    train_command,
 )
 from dspark.cli.failure import CliError
 from dspark.config import SettingError
@@ -30,6 +31,7 @@ _COMMANDS: tuple[ModuleType, ...] = (
     generate,
     bench,
     eval_command,
+    train_command,
     models_command,
     keys_command,
 )
