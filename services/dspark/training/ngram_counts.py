@@ -12,9 +12,6 @@ from dspark.candidates.sources.ngram_table import MAX_SCORE, NgramOrder, NgramTa
 
 _FIRST = np.uint64(0xFF51AFD7ED558CCD)
 _SECOND = np.uint64(0xC4CEB9FE1A85EC53)
-# What a context leaves open, in occurrences: tried in this order, the most likely value wins.
-ESCAPES = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-
 TokenIds = NDArray[np.uint32]
 
 
@@ -72,29 +69,6 @@ def count(texts: Sequence[NgramText], order: int) -> OrderCounts:
     return OrderCounts(order, keys[places], next_ids[places], counts[places])
 
 
-def best_escape(counts: OrderCounts, held_out: Sequence[NgramText]) -> float:
-    """The escape under which held-out text is most likely, as far as its contexts are known."""
-    keys, following = pairs_of(held_out, counts.order)
-    totals = _totals(counts)
-    pair_keys = counts.keys.astype(np.uint64) << np.uint64(32) | counts.next_ids
-    order = np.argsort(pair_keys)
-    wanted = keys.astype(np.uint64) << np.uint64(32) | following
-    hits = _found(pair_keys[order], counts.counts[order], wanted)
-    known = _found(*totals, keys)
-    hits, known = hits[known > 0], known[known > 0]
-    if not len(known):
-        return 1.0
-
-    def loss(escape: float) -> float:
-        seen = hits > 0
-        gained = np.log(hits[seen] / (known[seen] + escape)).sum()
-        # What the escape shares out is worth little: about one in a hundred of it hits.
-        missed = np.log(escape / (known[~seen] + escape) * 0.01).sum()
-        return float(-(gained + missed))
-
-    return min(ESCAPES, key=loss)
-
-
 def make_order(counts: OrderCounts, width: int, escape: float) -> NgramOrder:
     """The ``width`` most frequent continuations of each context as scores."""
     keys, totals = _totals(counts)
@@ -110,14 +84,6 @@ def make_order(counts: OrderCounts, width: int, escape: float) -> NgramOrder:
     return NgramOrder(
         counts.order, width, keys.tolist(), token_ids.ravel().tolist(), scores.ravel().tolist()
     )
-
-
-def best_escapes(
-    texts: Sequence[NgramText], held_out: Sequence[NgramText], num_orders: int
-) -> list[float]:
-    """The best escape of contexts of 1, 2... tokens."""
-    orders = range(1, num_orders + 1)
-    return [best_escape(count(texts, order), held_out) for order in orders]
 
 
 def build_table(
@@ -140,13 +106,3 @@ def _totals(counts: OrderCounts) -> tuple[NDArray[np.uint32], NDArray[np.int64]]
     if not len(keys):
         return keys, np.empty(0, dtype=np.int64)
     return keys, np.add.reduceat(counts.counts, starts)
-
-
-def _found(
-    known: NDArray[np.generic], values: NDArray[np.int64], wanted: NDArray[np.generic]
-) -> NDArray[np.int64]:
-    """The value of each wanted key among the ascending known ones, 0 where there is none."""
-    if not len(known):
-        return np.zeros(len(wanted), dtype=np.int64)
-    places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[places] == wanted, values[places], 0)

@@ -9,7 +9,6 @@ import pytest
 from dspark.candidates.sources.ngram_table import MAX_SCORE, context_hash
 from dspark.training.ngram_counts import (
     NgramText,
-    best_escape,
     build_table,
     context_hashes,
     count,
@@ -52,13 +51,6 @@ def test_what_comes_before_the_answer_is_context_only() -> None:
     counts = count([text(1, 2, 3, 4, start=3)], 2)
     assert counts.next_ids.tolist() == [4]
     assert counts.keys.tolist() == [context_hash((2, 3))]
-
-
-def test_the_escape_is_small_where_contexts_decide_and_large_where_they_do_not() -> None:
-    steady = [text(*[1, 2, 3, 4] * 20)]
-    chance = random.Random(1)
-    wild = [text(*chance.choices(range(400), k=400)) for _ in range(4)]
-    assert best_escape(count(steady, 2), steady) < best_escape(count(wild[:3], 1), wild[3:])
 
 
 def test_without_texts_the_table_is_empty() -> None:
