@@ -120,5 +120,5 @@ def test_a_table_that_is_not_there_is_an_error(model: Path, tmp_path: Path) -> N
 def test_a_target_without_readable_weights_only_leaves_learned_sources_out(tmp_path: Path) -> None:
     names = [source.name for source in build_sources(CandidatesConfig(model=str(tmp_path)))]
     assert names == ["recycle", "suffix", "retrieval"]
-    with pytest.raises(ValueError, match="ngram cannot run: .* has no"):
+    with pytest.raises(ValueError, match=r"ngram cannot run: .* has no"):
         build_sources(CandidatesConfig(model=str(tmp_path), sources=("ngram",)))
