@@ -275,9 +275,9 @@ def test_requests_that_ended_meanwhile_leave_nothing_behind() -> None:
     drafting.foresee(batch, overhead_ms=1.0)
     request.finish()
     drafting.end(request, completed=True)
-    assert not drafting._foreseen
+    assert not any(drafting._foresight._steps)
     drafting.foresee(batch, overhead_ms=1.0)
-    assert not drafting._foreseen
+    assert not any(drafting._foresight._steps)
     assert not drafting._states
 
 
@@ -286,7 +286,7 @@ def foreseeing_two(*, explore_share: float = 0.0) -> Drafting:
     settings = PolicySettings(explore_share=explore_share)
     drafting = make_drafting(Worker(), "threshold")
     drafting.policy = POLICIES["threshold"](settings)
-    drafting.foresees_two = True
+    drafting.computes_ahead = True
     drafting.propose_price = ProposePrice(1000.0)
     return drafting
 
