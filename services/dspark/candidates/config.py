@@ -75,6 +75,11 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
 
     def _check_corpora(self) -> None:
         try:
+            for name in corpus_name.names_of(self.sources):
+                corpus_name.checked_name(name)
+        except ValueError as error:
+            raise ValueError(f"sources: the corpus {error}") from error
+        try:
             files = self.corpus_files
         except ValueError as error:
             raise ValueError(f"corpus: {error}") from error

@@ -8,7 +8,7 @@ from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.context_key import corpus_key
 from dspark.candidates.sources.corpus_file import CorpusFile
-from dspark.candidates.sources.corpus_name import checked_name, source_name
+from dspark.candidates.sources.corpus_name import source_name
 from dspark.candidates.sources.lookup_source import LookupSource
 from dspark.candidates.sources.redis_corpus import RedisCorpus
 from dspark.candidates.sources.store import KnownContinuations
@@ -31,10 +31,6 @@ def corpus_source(config: CandidatesConfig, name: str) -> CorpusSource:
 
     Raises ValueError if there is neither, or the file is not of the config's model.
     """
-    try:
-        checked_name(name)
-    except ValueError as error:
-        raise ValueError(f"sources: the corpus {error}") from error
     source = source_name(name)
     file = config.corpus_files.get(name)
     if file is not None:

@@ -7,6 +7,7 @@ each), where the value of each ends (8 each); the values, packed as in Redis.
 
 from __future__ import annotations
 
+import os
 import struct
 from array import array
 from collections import Counter
@@ -56,8 +57,8 @@ class CorpusFile(KnownContinuations):
     def __init__(self, path: Path) -> None:
         """Reads all of it once. Raises ValueError if it is no corpus, or not as it was written."""
         self.counts = Counter()
+        self.info, index_crc, values_crc = _read_head(path)
         try:
-            self.info, index_crc, values_crc = _read_head(path)
             mapped = np.asarray(np.memmap(path, np.uint8, mode="r"))
         except OSError as error:
             raise ValueError(f"{path}: {error.strerror}") from error
@@ -90,10 +91,19 @@ class CorpusFile(KnownContinuations):
             return []
 
 
+def read_info(path: Path) -> CorpusInfo:
+    """What a corpus says of itself, without a look at the rest. Raises ValueError."""
+    return _read_head(path)[0]
+
+
 def _read_head(path: Path) -> tuple[CorpusInfo, int, int]:
     """What the head says of the corpus, and the checksums of index and values."""
-    with path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+            actual = os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
     try:
         info = CorpusInfo.from_bytes(head[:INFO_BYTES])
     except ValueError as error:
@@ -103,8 +113,8 @@ def _read_head(path: Path) -> tuple[CorpusInfo, int, int]:
         raise ValueError(f"{path}: is damaged")
     num_bytes, index_crc, values_crc = _SIZES.unpack(checked[INFO_BYTES:])
     size = _HEAD_BYTES + _INDEX_BYTES * info.num_contexts + num_bytes
-    if path.stat().st_size != size:
-        raise ValueError(f"{path}: has {path.stat().st_size} bytes where {size} were written")
+    if actual != size:
+        raise ValueError(f"{path}: has {actual} bytes where {size} were written")
     return info, index_crc, values_crc
 
 

@@ -28,18 +28,18 @@ class LookupSource(CandidateSource):
     """
 
     def __init__(self, store: KnownContinuations) -> None:
+        self.store = store
         self.counts: Counter[str] = Counter()
-        self._known = store
 
     @abstractmethod
     def space(self, sequence: LiveSequence) -> bytes:
         """The namespace of the contexts that may serve the sequence."""
 
     async def start(self) -> None:
-        await self._known.start()
+        await self.store.start()
 
     async def close(self) -> None:
-        await self._known.close()
+        await self.store.close()
 
     def propose(
         self, requests: Sequence[DraftRequest], deadline: float
@@ -48,13 +48,13 @@ class LookupSource(CandidateSource):
             last_contexts(self.space(request.sequence), request.sequence.token_ids)
             for request in requests
         ]
-        found = self._known.lookup([key for contexts in keys for key in contexts])
+        found = self.store.lookup([key for contexts in keys for key in contexts])
         if isinstance(found, Awaitable):
             return self._wait_for_trees(requests, keys, found)
         return self._trees(requests, keys, found)
 
     def vitals(self) -> SourceVitals:
-        store = self._known
+        store = self.store
         troubles = {f"store_{reason}": count for reason, count in dict(store.counts).items()}
         return SourceVitals(
             store.num_entries, {**self.counts, **troubles}, store.breakers, store.seconds

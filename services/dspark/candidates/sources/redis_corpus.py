@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from redis import Redis
@@ -74,21 +74,15 @@ class RedisCorpus(RedisLookups):
             raise ValueError(f"sources: {self._name} in Redis {error}") from error
 
 
-def publish(
-    client: Redis,
-    key: bytes,
-    info: CorpusInfo,
-    entries: Iterable[Entry],
-    on_progress: Callable[[int], None] = lambda done: None,
-) -> int:
+def publish(client: Redis, key: bytes, info: CorpusInfo, entries: Iterable[Entry]) -> int:
     """Put a corpus in the place of the one that ``key`` named; returns the bytes of its values.
 
-    Readers see the old one whole, then the new one whole. ``on_progress`` gets the number of
-    entries sent. Raises RedisError when the server does not take or keep all of it.
+    Readers see the old one whole, then the new one whole. Raises RedisError when the server does
+    not take or keep all of it.
     """
     unfinished = key + b":" + secrets.token_hex(8).encode()
     try:
-        num_bytes = _fill(client, unfinished, info, entries, on_progress)
+        num_bytes = _fill(client, unfinished, info, entries)
         # A server whose memory is full may drop a key that can expire, as this one still can.
         if client.hlen(unfinished) != info.num_contexts + 1:
             raise RedisError("the server did not keep what was written")
@@ -99,14 +93,8 @@ def publish(
     return num_bytes
 
 
-def _fill(
-    client: Redis,
-    key: bytes,
-    info: CorpusInfo,
-    entries: Iterable[Entry],
-    on_progress: Callable[[int], None],
-) -> int:
-    num_bytes = num_sent = 0
+def _fill(client: Redis, key: bytes, info: CorpusInfo, entries: Iterable[Entry]) -> int:
+    num_bytes = 0
     rest = iter(entries)
     _write(client, key, [(_INFO, info.to_bytes())])
     while batch := [
@@ -114,8 +102,6 @@ def _fill(
     ]:
         _write(client, key, batch)
         num_bytes += sum(len(value) for _, value in batch)
-        num_sent += len(batch)
-        on_progress(num_sent)
     return num_bytes
 
 

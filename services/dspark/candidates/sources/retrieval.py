@@ -31,10 +31,10 @@ class RetrievalSource(LookupSource):
     """
 
     name = "retrieval"
+    store: ContinuationStore
 
     def __init__(self, store: ContinuationStore, model_id: str) -> None:
         super().__init__(store)
-        self.store = store
         self._model_id = model_id
         self._finished: deque[LiveSequence] = deque()
         self._has_finished = asyncio.Event()
