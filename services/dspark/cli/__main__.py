@@ -16,6 +16,7 @@ from dspark.cli import (
     chat,
     eval_command,
     generate,
+    index_command,
     keys_command,
     models_command,
     serve,
@@ -30,6 +31,7 @@ _COMMANDS: tuple[ModuleType, ...] = (
     generate,
     bench,
     eval_command,
+    index_command,
     models_command,
     keys_command,
 )
