@@ -200,7 +200,10 @@ def test_serve_refuses_what_it_cannot_use(prepared: PreparedModel) -> None:
 @pytest.mark.parametrize(
     ("flags", "problem"),
     [
-        (["--corpus", "python=f"], "--corpus: 'python' has a file, but corpus:python is none"),
+        (
+            ["--sources", "suffix", "--corpus", "python=f"],
+            "--corpus: 'python' has a file, but corpus:python is none",
+        ),
         (["--corpus", "f"], "--corpus: 'f' must be NAME=FILE"),
         (["--sources", "corpus:A"], "--sources: the corpus 'A' must be 1 to 32"),
     ],
