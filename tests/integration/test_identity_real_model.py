@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,6 +12,7 @@ from tokenizers import Tokenizer
 
 from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.registry import REGISTRY, build_sources
+from dspark.sampling import SpeculationParams
 from dspark.verifier.config import VerifierConfig
 from harness.known_outputs import KnownOutputs
 from harness.mixed_jobs import TEMPERATURES, sampling_mix
@@ -61,7 +63,9 @@ async def real_stack(
         ScriptedSource(name, SCRIPTS[name], known.truth, VOCAB_SIZE)
         for name in ("random", "branchy", "alternating")
     ]
-    sources = [*build_sources(CandidatesConfig(sources=tuple(REGISTRY))), *scripted]
+    real = build_sources(CandidatesConfig(model=str(default_model_dir())))
+    assert [source.name for source in real] == list(REGISTRY)
+    sources = [*real, *scripted]
     async with whole_stack(load, config, sources, max_draft_tokens=31, **settings) as stack:
         yield stack
 
@@ -85,6 +89,21 @@ async def test_speculation_batching_and_prefix_hits_change_no_token() -> None:
         hits = await stack.run_together(jobs, use_prefix_cache=True)
         assert_same(hits, plain)
         assert any(streamed.usage.cached_tokens for streamed in hits)
+        await stack.check_idle()
+
+
+async def test_no_choice_of_sources_changes_a_token() -> None:
+    jobs = make_jobs()[::3]
+    assert {job.sampling.temperature for job in jobs} == set(TEMPERATURES)
+    alone = [(name,) for name in REGISTRY]
+    choices = [*alone, *itertools.combinations(REGISTRY, 2), tuple(REGISTRY)]
+    async with real_stack(KnownOutputs(), kv_tokens=8192, num_draft_tokens=7) as stack:
+        plain = await stack.run_alone(jobs)
+        for sources in choices:
+            streams = await stack.run_together(jobs, SpeculationParams(sources=sources))
+            assert_same(streams, plain)
+            drafted = [set(stream.speculation.sources) for stream in streams]
+            assert set().union(*drafted) <= set(sources)
         await stack.check_idle()
 
 
