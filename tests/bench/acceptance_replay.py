@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import json
 from collections import Counter, defaultdict
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -130,10 +131,13 @@ async def replay(proposer: Proposer, name: str, trace: dict[str, Any], max_nodes
 
 
 async def replay_all(
-    traces: list[dict[str, Any]], sources: tuple[str, ...], max_nodes: int
+    traces: list[dict[str, Any]], sources: tuple[str, ...], max_nodes: int, **learned: str | None
 ) -> dict[str, Tally]:
-    """Tallies by kind, texts one after the other in one proposer that starts with nothing."""
-    config = CandidatesConfig(sources=sources, propose_deadline_ms=1e6)
+    """Tallies by kind, texts one after the other in one proposer that starts with nothing.
+
+    ``learned`` are settings of learned sources.
+    """
+    config = CandidatesConfig(sources=sources, propose_deadline_ms=1e6, **learned)
     proposer = Proposer(build_sources(config), config)
     await proposer.start()
     tallies = {}
@@ -160,6 +164,13 @@ def report(label: str, tallies: dict[str, Tally], *, calibration: bool) -> None:
             print(f"    score {score / nodes:.2f}: accepted {hits / nodes:.2f} of {nodes}")
 
 
+def _replay_mix(
+    traces: list[dict[str, Any]], mix: str, nodes: int, arguments: argparse.Namespace
+) -> Coroutine[Any, Any, dict[str, Tally]]:
+    learned = {"model": arguments.model, "ngram_table": arguments.ngram_table}
+    return replay_all(traces, tuple(mix.split(",")), nodes, **learned)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Acceptance length on recorded texts.")
     parser.add_argument("traces", type=Path)
@@ -167,12 +178,14 @@ def main() -> None:
     parser.add_argument(
         "--sources", nargs="+", default=MIXES, help="runs, each its sources, comma-separated"
     )
+    parser.add_argument("--model", help="directory of the target, for learned sources")
+    parser.add_argument("--ngram-table", help="as of the candidates service")
     parser.add_argument("--calibration", action="store_true", help="print scores against facts")
     arguments = parser.parse_args()
     traces = json.loads(arguments.traces.read_text())
     for mix in arguments.sources:
         for nodes in arguments.nodes.split(","):
-            tallies = asyncio.run(replay_all(traces, tuple(mix.split(",")), int(nodes)))
+            tallies = asyncio.run(_replay_mix(traces, mix, int(nodes), arguments))
             report(f"{mix} {nodes} nodes", tallies, calibration=arguments.calibration)
 
 

@@ -16,9 +16,11 @@ from dspark.cli import (
     chat,
     eval_command,
     generate,
+    index_command,
     keys_command,
     models_command,
     serve,
+    train_command,
 )
 from dspark.cli.failure import CliError
 from dspark.config import SettingError
@@ -30,6 +32,8 @@ _COMMANDS: tuple[ModuleType, ...] = (
     generate,
     bench,
     eval_command,
+    train_command,
+    index_command,
     models_command,
     keys_command,
 )

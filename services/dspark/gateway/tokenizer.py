@@ -47,11 +47,15 @@ class TextTokenizer:
 
     async def encode(self, text: str) -> tuple[int, ...]:
         if len(text) <= INLINE_CHARS:
-            return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
+            return self.encode_now(text)
         encodings = await asyncio.to_thread(
             self._tokenizer.encode_batch, [text], add_special_tokens=False
         )
         return tuple(encodings[0].ids)
+
+    def encode_now(self, text: str) -> tuple[int, ...]:
+        """As ``encode``, however long it takes."""
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def least_tokens(self, text: str) -> int:
         """A number of tokens that the text has at least, found without encoding it."""

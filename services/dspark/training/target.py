@@ -11,16 +11,12 @@ from dspark.verifier.engine_settings import EngineSettings
 from dspark.verifier.interfaces import Progress
 from dspark.verifier.model.loader import load_model
 
-MAX_TEXTS = 64
-"""Texts generated side by side: beyond this a token costs the same on CPUs."""
-
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An engine with room for ``MAX_TEXTS`` texts, and what identifies its model."""
+    """An engine, and the numbers of its model."""
 
     engine: Engine
-    digest: str
     eos_token_ids: frozenset[int]
     hidden_size: int
     vocab_size: int
@@ -28,14 +24,15 @@ class Target:
 
 
 def load_target(
-    directory: Path, weight_dtype: str, tokens_per_text: int, progress: Progress
+    directory: Path, weight_dtype: str, kv_tokens: int, num_threads: int, progress: Progress
 ) -> Target:
     """Load the model as the verifier would. Raises ModelRefused."""
     config = VerifierConfig(
         model=str(directory),
         weight_dtype=weight_dtype,
-        kv_tokens=MAX_TEXTS * tokens_per_text,
+        kv_tokens=kv_tokens,
         exactness="fast",
+        threads=num_threads,
     )
     loaded = load_model(config, progress)
     settings = EngineSettings.of(
@@ -45,7 +42,6 @@ def load_target(
     runner = loaded.runner
     return Target(
         engine=engine,
-        digest=loaded.model_digest,
         eos_token_ids=runner.eos_token_ids,
         hidden_size=runner.hidden_size,
         vocab_size=runner.vocab_size,

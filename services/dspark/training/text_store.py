@@ -10,11 +10,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 VERSION = 1
+
+Kind = TypeVar("Kind", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +79,15 @@ class TextStore:
     def texts(self) -> list[StoredText]:
         """All texts, mapped: what is read of them is read from disk."""
         tokens = self._mapped("tokens.u32", np.uint32)
-        shape = (-1, len(self.meta.layers), self.meta.hidden_size)
+        has_features = bool(self.meta.layers)
+        num_rows = self.num_tokens - len(self) if has_features else 0
+        shape = (num_rows, len(self.meta.layers), self.meta.hidden_size)
         features = self._mapped("features.bf16", np.uint16).reshape(shape)
         found: list[StoredText] = []
         start = 0
         for index, (length, num_prompt) in enumerate(self._lengths.tolist()):
             rows = slice(start - index, start - index + length - 1)
-            if not self.meta.layers:
+            if not has_features:
                 rows = slice(0, 0)
             found.append(StoredText(tokens[start : start + length], num_prompt, features[rows]))
             start += length
@@ -125,7 +130,7 @@ class TextStore:
             with path.open("r+b") as file:
                 file.truncate(size)
 
-    def _mapped(self, name: str, dtype: type) -> NDArray[np.generic]:
+    def _mapped(self, name: str, dtype: type[Kind]) -> NDArray[Kind]:
         path = self._path(name)
         if not path.stat().st_size:
             return np.empty(0, dtype=dtype)

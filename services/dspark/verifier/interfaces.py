@@ -28,9 +28,14 @@ class ModelRunner(Protocol):
     vocab_size: int
     max_model_len: int
     eos_token_ids: frozenset[int]
-    hidden_size: int
-    feature_layers: tuple[int, ...]
-    """Layers whose hidden states ``forward`` can write to ``batch.features``."""
+
+    @property
+    def hidden_size(self) -> int: ...
+
+    @property
+    def feature_layers(self) -> tuple[int, ...]:
+        """Layers whose hidden states ``forward`` can write to ``batch.features``."""
+        ...
 
     def forward(self, batch: ForwardBatch) -> NDArray[np.float32]:
         """Write each row's K/V to its slot and return logits, float32 [num_logits, vocab_size].

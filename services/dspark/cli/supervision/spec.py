@@ -85,6 +85,7 @@ def _scheduler(config: ServicesConfig, address: str, verifier: str, candidates: 
 def _candidates(config: ServicesConfig, model: PreparedModel, address: str) -> ServiceSpec:
     settings = config.candidates(
         listen=address,
+        model=str(model.directory),
         model_id=model.name,
         vocab_size=config_number(model.directory, "vocab_size"),
         drain_s=_DRAIN_S,

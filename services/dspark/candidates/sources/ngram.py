@@ -1,0 +1,52 @@
+"""``ngram``: what this model tends to say, from a static table of its own text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from dspark.candidates.best_first import grow
+from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
+from dspark.candidates.sources.ngram_table import NgramTable
+from dspark.token_tree import TokenTree
+
+# Continuations below this probability are not worth a node anywhere.
+MIN_SCORE = 0.01
+MAX_DEPTH = 8
+CACHED_CONTEXTS = 8192
+
+
+class NgramSource(CandidateSource):
+    """A best-first tree over the table; it knows nothing of the request but its last tokens."""
+
+    name = "ngram"
+
+    def __init__(self, table: NgramTable) -> None:
+        self._table = table
+        # Much of a tree is grown again in the next step, from one level further down.
+        self._successors = lru_cache(CACHED_CONTEXTS)(table.successors)
+
+    def vitals(self) -> SourceVitals:
+        return SourceVitals(self._table.num_contexts)
+
+    def propose(self, requests: Sequence[DraftRequest], deadline: float) -> list[TokenTree]:
+        return [self._propose_one(request) for request in requests]
+
+    def _propose_one(self, request: DraftRequest) -> TokenTree:
+        size = self._table.max_order
+
+        def expand(
+            context: tuple[int, ...], depth: int
+        ) -> Iterator[tuple[int, float, tuple[int, ...]]]:
+            for token_id, score in self._successors(context):
+                if score < MIN_SCORE:
+                    return
+                yield token_id, score, (*context, token_id)[-size:]
+
+        grown = grow(
+            tuple(request.sequence.token_ids[-size:]),
+            expand,
+            max_nodes=request.max_nodes,
+            max_depth=min(request.max_depth, MAX_DEPTH),
+        )
+        return grown.to_tree(self.name)

@@ -1,0 +1,93 @@
+"""``dspark train``: makes the weights of learned sources from text that the target writes."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from dspark.cli.failure import CliError
+from dspark.cli.models.prepare import prepare
+from dspark.cli.progress import Progress
+from dspark.cli.training_config import TrainConfig
+from dspark.config import add_arguments, from_namespace
+
+NAME = "train"
+HELP = "train a learned source for a target on text that the target writes"
+SOURCES = {"ngram": "a table of what follows the last tokens"}
+_USAGE = 2
+
+
+def add_parser(parser: argparse.ArgumentParser) -> None:
+    sources = parser.add_subparsers(dest="source", metavar="SOURCE", required=True)
+    for name, text in SOURCES.items():
+        source = sources.add_parser(name, help=text, description=text, allow_abbrev=False)
+        _add_files(source)
+        add_arguments(source, TrainConfig)
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help='prompts to answer, {"prompt": ...} or {"user": ...} a line of a .jsonl file, or a '
+        "text to go on with; may be given several times",
+    )
+    parser.add_argument(
+        "--exclude",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE.json",
+        help="prompts of a benchmark: requests that share six words with one are left out",
+    )
+    parser.add_argument(
+        "--prompt-template",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a prompt with {user} in it; may be given several times; unset: the chat template",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = from_namespace(TrainConfig, arguments)
+    if not arguments.data and not config.self_generate:
+        raise CliError("give --data FILE, --self-generate N, or both", _USAGE)
+    for path in (*arguments.data, *arguments.exclude):
+        if not path.is_file():
+            raise CliError(f"{path}: no such file", _USAGE)
+    progress = Progress()
+    model = prepare(config.target, progress)
+    # What follows takes seconds to import.
+    from dspark.training.errors import TrainingFailed
+    from dspark.training.job import TrainingJob
+    from dspark.verifier.interfaces import ModelRefused
+
+    job = TrainingJob(
+        source=arguments.source,
+        model_name=model.name,
+        model_dir=model.directory,
+        out=Path(config.out),
+        data=tuple(arguments.data),
+        exclude=tuple(arguments.exclude),
+        prompt_templates=tuple(arguments.prompt_template),
+        self_generate=config.self_generate,
+        max_answer_tokens=config.max_answer_tokens,
+        texts_at_once=config.texts_at_once,
+        weight_dtype=config.weight_dtype,
+        threads=config.threads,
+        seed=config.seed,
+    )
+    try:
+        with progress.part("writing texts") as part:
+            texts = job.collect(part.update)
+        with progress.part(f"training {job.source}") as part:
+            report = job.train(texts, part.update)
+    except (TrainingFailed, ModelRefused) as error:
+        raise CliError(str(error)) from error
+    for line in report:
+        print(line)
+    return 0

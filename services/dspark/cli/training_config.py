@@ -1,0 +1,36 @@
+"""Settings of ``dspark train``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dspark.cli.models.known import DEFAULT_MODEL
+from dspark.config import setting
+from dspark.verifier.config import WEIGHT_DTYPES
+
+
+@dataclass(frozen=True, slots=True)
+class TrainConfig:
+    """Each field is a flag; see ``dspark.config``."""
+
+    target: str = setting(
+        DEFAULT_MODEL, "model to train for: known name, directory, FILE.gguf or hub id"
+    )
+    out: str = setting("", "directory of the weights, and of the texts that they are made of")
+    self_generate: int = setting(
+        0, "answer tokens that the target makes to requests of its own, beside those to --data"
+    )
+    max_answer_tokens: int = setting(220, "longest answer")
+    texts_at_once: int = setting(64, "texts that the target writes side by side")
+    weight_dtype: str = setting("auto", "the target's weights", choices=WEIGHT_DTYPES)
+    threads: int = setting(0, "threads; 0: all processors")
+    seed: int = setting(0, "start of all random choices")
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, with the flag."""
+        if not self.out:
+            raise ValueError("--out: name a directory")
+        if self.self_generate < 0 or self.threads < 0 or self.seed < 0:
+            raise ValueError("--self-generate, --threads and --seed: must not be below 0")
+        if self.max_answer_tokens < 2 or self.texts_at_once < 1:
+            raise ValueError("--max-answer-tokens: at least 2; --texts-at-once: at least 1")

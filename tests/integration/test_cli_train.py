@@ -1,0 +1,101 @@
+"""``dspark train`` on a tiny model: from texts that it writes to a source that serves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dspark.candidates.config import CandidatesConfig
+from dspark.candidates.registry import build_sources
+from dspark.candidates.target_digest import target_digest
+from dspark.cli.__main__ import run
+from harness.byte_tokenizer import byte_tokenizer
+from harness.tiny_models import save_tiny_model
+
+TEMPLATE = "<{user}>"
+GENERATED = 600
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("train") / "tiny"
+    save_tiny_model("llama", folder, vocab_size=258)
+    byte_tokenizer().save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def train(model: Path, out: Path, *flags: str) -> int:
+    common = ["train", "ngram", "--target", str(model), "--out", str(out)]
+    return run([*common, "--prompt-template", TEMPLATE, "--max-answer-tokens", "24", *flags])
+
+
+@pytest.fixture(scope="module")
+def trained(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("trained") / "out"
+    assert train(model, out, "--self-generate", str(GENERATED), "--texts-at-once", "8") == 0
+    return out
+
+
+def test_the_table_fits_its_target_and_says_what_it_is(model: Path, trained: Path) -> None:
+    card = json.loads((trained / "card.json").read_text())
+    assert card["target_digest"] == target_digest(model)
+    assert card["ngram"]["answer_tokens"] >= GENERATED
+    assert card["ngram"]["alone"]["acceptance_length"] >= 1.0
+    config = CandidatesConfig(
+        sources=("ngram",), model=str(model), ngram_table=str(trained / "ngram.bin")
+    )
+    (source,) = build_sources(config)
+    assert source.vitals().num_entries == card["ngram"]["contexts"] > 100
+
+
+def test_a_run_that_goes_on_keeps_what_is_there(
+    model: Path, trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (trained / "texts" / "tokens.u32").read_bytes()
+    assert train(model, trained, "--self-generate", str(2 * GENERATED)) == 0
+    after = (trained / "texts" / "tokens.u32").read_bytes()
+    assert after.startswith(before) and len(after) > len(before)
+    assert train(model, trained, "--self-generate", str(2 * GENERATED)) == 0
+    assert (trained / "texts" / "tokens.u32").read_bytes() == after
+    assert "held out, with suffix" in capsys.readouterr().out
+
+
+def test_prompts_of_ones_own_are_answered_once(model: Path, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"user": f"number {n}"}) + "\n" for n in range(30)))
+    for _ in range(2):
+        assert train(model, tmp_path / "out", "--data", str(prompts)) == 0
+        card = json.loads((tmp_path / "out" / "card.json").read_text())
+        assert card["ngram"]["texts"] == 30
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        ([], "give --data FILE, --self-generate N, or both"),
+        (["--data", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
+        (["--self-generate", "-1"], "must not be below 0"),
+        (
+            ["--self-generate", "20", "--prompt-template", "nothing"],
+            "must have {user} exactly once",
+        ),
+        (["--self-generate", "1", "--max-answer-tokens", "2"], "too few"),
+    ],
+)
+def test_bad_input_ends_with_one_line(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], problem: str
+) -> None:
+    assert train(model, tmp_path / "out", *flags) in (1, 2)
+    assert problem in capsys.readouterr().err
+
+
+def test_texts_of_another_target_are_refused(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    save_tiny_model("llama", other, vocab_size=258, seed=1)
+    byte_tokenizer().save(str(other / "tokenizer.json"))
+    assert train(other, trained, "--self-generate", "50") == 1
+    assert "holds other texts: target_digest differ" in capsys.readouterr().err

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from dspark.candidates.sources.ngram_table import MAX_SCORE, context_hash
+from dspark.training.ngram_counts import (
+    NgramText,
+    build_table,
+    context_hashes,
+    count,
+)
+
+
+def text(*token_ids: int, start: int = 1) -> NgramText:
+    return NgramText(np.array(token_ids, dtype=np.uint32), start)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
+def test_hashes_are_those_of_the_table(order: int) -> None:
+    ids = np.array([5, 49151, 0, 7, 7, 100_000, 3], dtype=np.uint32)
+    runs = [ids[start : start + order].tolist() for start in range(len(ids) - order + 1)]
+    assert context_hashes(ids, order).tolist() == [context_hash(run) for run in runs]
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_a_table_has_the_most_frequent_continuations(order: int) -> None:
+    chance = random.Random(order)
+    texts = [text(*chance.choices(range(6), k=60), start=4) for _ in range(5)]
+    wanted: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
+    for each in texts:
+        ids = each.token_ids.tolist()
+        for place in range(max(each.start, order), len(ids)):
+            wanted[tuple(ids[place - order : place])][ids[place]] += 1
+    table = build_table(texts, [3] * order, [1.0] * order, "digest")
+    longest = table.orders[0]
+    assert (longest.order, len(longest.keys)) == (order, len(wanted))
+    for context, followers in wanted.items():
+        found = longest.continuations(context_hash(context))
+        counts = [followers[token_id] for token_id, _ in found]
+        assert counts == sorted(followers.values(), reverse=True)[:3]
+        for (_, score), times in zip(found, counts, strict=True):
+            share = times / (followers.total() + 1.0)
+            assert score == pytest.approx(share, abs=1 / MAX_SCORE)
+
+
+def test_what_comes_before_the_answer_is_context_only() -> None:
+    counts = count([text(1, 2, 3, 4, start=3)], 2)
+    assert counts.next_ids.tolist() == [4]
+    assert counts.keys.tolist() == [context_hash((2, 3))]
+
+
+def test_without_texts_the_table_is_empty() -> None:
+    table = build_table([], [2, 2], [1.0, 1.0], "digest")
+    assert table.num_contexts == 0
+    assert table.successors((1, 2)) == []
