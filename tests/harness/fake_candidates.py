@@ -38,6 +38,8 @@ class FakeCandidates(FakeService):
     drafter: Drafter | dict[str, Drafter] = field(default_factory=dict)
     sources: tuple[str, ...] = ("scripted",)
     top_k: int = 0
+    feature_layers: tuple[int, ...] = ()
+    num_features: int = 0
     delay_s: float = 0.0
     is_down: bool = False
     alter: Callable[[DraftProposal], DraftProposal] = lambda proposal: proposal
@@ -112,7 +114,13 @@ class _Servicer(pb_grpc.CandidatesServiceServicer):
     async def GetCandidatesInfo(
         self, request: pb.GetCandidatesInfoRequest, context: aio.ServicerContext[Any, Any]
     ) -> pb.GetCandidatesInfoResponse:
-        return pb.GetCandidatesInfoResponse(sources=self._fake.sources, top_k=self._fake.top_k)
+        fake = self._fake
+        return pb.GetCandidatesInfoResponse(
+            sources=fake.sources,
+            top_k=fake.top_k,
+            feature_layers=fake.feature_layers,
+            num_features=fake.num_features,
+        )
 
     async def Propose(
         self, request: pb.ProposeRequest, context: aio.ServicerContext[Any, Any]

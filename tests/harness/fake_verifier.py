@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, ClassVar
 
+import numpy as np
 from grpc import aio
+from numpy.typing import NDArray
 
 from dspark.errors import Draining, InternalError, InvalidArgument, NotReady, StaleStep
+from dspark.features import Features
 from dspark.sampling import SamplingParams
 from dspark.step import (
     SequenceAdmission,
@@ -29,6 +32,7 @@ from dspark.wire.step import outcome_to_proto, plan_from_proto, verifier_info_to
 from harness.hash_model import HashModel
 from harness.socket_server import FakeService
 
+HIDDEN_SIZE = 3
 LINEAR_COSTS = ((1, 10.0), (64, 10.5), (512, 80.0))
 
 
@@ -71,6 +75,7 @@ class FakeVerifier(FakeService):
     forward_s: Callable[[int], float] = lambda rows: 0.0
     digest: str = "hash"
     computes_ahead: bool = False
+    feature_layers: tuple[int, ...] = (0, 1, 2)
     faults: deque[StepFault] = field(default_factory=deque)
     hold: asyncio.Event | None = None
     is_ready: bool = True
@@ -102,6 +107,8 @@ class FakeVerifier(FakeService):
             device="cpu",
             verify_costs=tuple(VerifyCost(*cost) for cost in self.costs),
             computes_ahead=self.computes_ahead,
+            feature_layers=self.feature_layers,
+            hidden_size=HIDDEN_SIZE,
         )
 
     @property
@@ -150,7 +157,7 @@ class FakeVerifier(FakeService):
             await asyncio.sleep(seconds)
         if self.hold is not None:
             await self.hold.wait()
-        results = tuple(self._work(work, plan.top_k) for work in plan.work)
+        results = tuple(self._results(plan))
         self.max_used_blocks = max(self.max_used_blocks, self.num_blocks - self.num_free_blocks)
         return StepOutcome(
             plan.step_id,
@@ -195,6 +202,18 @@ class FakeVerifier(FakeService):
                 break
             length += self.block_size
         return length
+
+    def _results(self, plan: StepPlan) -> Iterator[WorkResult]:
+        for work in plan.work:
+            sequence = self.sequences.get(work.request_id)
+            start = 0 if sequence is None else sequence.num_computed
+            result = self._work(work, plan.top_k)
+            first = max(start, result.num_computed_tokens - work.num_features)
+            if sequence is not None and work.num_features and result.status is WorkStatus.DONE:
+                computed = sequence.token_ids[: result.num_computed_tokens]
+                features = hash_features(computed, first, plan.feature_layers)
+                result = replace(result, features=features)
+            yield result
 
     def _work(self, work: SequenceWork, top_k: int) -> WorkResult:
         sequence = self.sequences.get(work.request_id)
@@ -266,6 +285,25 @@ class FakeVerifier(FakeService):
 
     def _blocks(self, num_tokens: int) -> int:
         return -(-num_tokens // self.block_size)
+
+
+def hash_feature(token_ids: Sequence[int], layer: int) -> NDArray[np.float32]:
+    """[HIDDEN_SIZE] of the last token; bfloat16 holds it exactly."""
+    digest = hash(tuple(token_ids)) % 64 + 64 * layer
+    return np.full(HIDDEN_SIZE, digest, dtype=np.float32)
+
+
+def hash_features(token_ids: Sequence[int], first: int, layers: Sequence[int]) -> Features:
+    """Those of the tokens from ``first`` on."""
+    values = np.array(
+        [
+            [hash_feature(token_ids[: position + 1], layer) for layer in layers]
+            for position in range(first, len(token_ids))
+        ],
+        dtype=np.float32,
+    )
+    data = (values.view(np.uint32) >> 16).astype("<u2").tobytes()
+    return Features(first, (len(token_ids) - first, len(layers), HIDDEN_SIZE), data)
 
 
 class _Servicer(pb_grpc.VerifierServiceServicer):

@@ -67,6 +67,8 @@ class CrashingSource(CandidateSource):
 
     def __init__(self, name: str = "crash", healthy_calls: int = 0) -> None:
         self.name = name
+        self.feature_layers = (0,)
+        self.num_features = 1
         self.num_proposals = 0
         self._healthy_calls = healthy_calls
 
@@ -81,6 +83,9 @@ class CrashingSource(CandidateSource):
 
     def observe(self, successors: object) -> None:
         raise RuntimeError("crashed while observing")
+
+    def observe_features(self, sequence: object, features: object) -> None:
+        raise RuntimeError("crashed while observing features")
 
     def release(self, sequence: object, completed: bool) -> None:
         raise RuntimeError("crashed while releasing")

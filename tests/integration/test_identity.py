@@ -51,10 +51,17 @@ def broken(known: KnownOutputs) -> list[CandidateSource]:
     ]
 
 
+def with_features(known: KnownOutputs) -> list[CandidateSource]:
+    source = ScriptedSource("features", SCRIPTS["random"], known.truth, VOCAB_SIZE)
+    source.feature_layers, source.num_features = (1, 0), 3
+    return [source]
+
+
 SOURCES: dict[str, Sources] = {
     **{name: real(name) for name in REGISTRY},
     "all real": real(*REGISTRY),
     **{name: scripted(name) for name in SCRIPTS},
+    "features": with_features,
     "broken": broken,
 }
 
@@ -127,7 +134,9 @@ async def test_every_source_gives_the_plain_tokens(
             assert not any(streamed.speculation.accepted for streamed in alone)
 
 
-@pytest.mark.parametrize("name", ["all real", "oracle", "random", "branchy", "adversary"])
+@pytest.mark.parametrize(
+    "name", ["all real", "oracle", "random", "branchy", "adversary", "features"]
+)
 @pytest.mark.parametrize("settings", [{}, {"max_num_batched_tokens": 7}], ids=["wide", "chunked"])
 async def test_preemption_and_chunking_change_nothing(
     model_dir: Path, jobs: list[Job], name: str, settings: dict[str, object]

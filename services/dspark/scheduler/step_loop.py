@@ -13,7 +13,7 @@ from dspark.errors import DSparkError, InternalError
 from dspark.scheduler import step_trace
 from dspark.scheduler.batcher import Batch, Batcher, ScheduledRows
 from dspark.scheduler.drafting import Drafting, Drafts
-from dspark.scheduler.feature_wishes import FeatureWish
+from dspark.scheduler.feature_wishes import NO_FEATURES, FeatureWish
 from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.progress import Progress
 from dspark.scheduler.request import Request
@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 # After this many refused steps in a row each request is tried alone, to find the one at fault.
 MAX_REFUSALS = 2
+# The features that a refused step asked for may be what is at fault: so many steps go without.
+FEATURELESS_STEPS = 100
 # Pause after a step that got nothing done, such as one for which the KV pool had no room.
 IDLE_PAUSE_S = 0.05
 # While idle, what candidates have not heard yet is tried again this often.
@@ -82,6 +84,7 @@ class StepLoop:
         self._overhead = StepOverhead()
         self._step_id = 0
         self._num_refusals = 0
+        self._featureless_until = 0
         self._work = asyncio.Event()
         self.num_free_blocks = batcher.num_blocks
 
@@ -135,8 +138,10 @@ class StepLoop:
     def _plan(self, batch: Batch, drafts: Drafts) -> PlannedStep:
         """What is still running of the batch; some may have been cancelled while it was drafted."""
         rows = [rows for rows in batch.scheduled if rows.request.is_running]
-        wish = self._drafting.feature_wish([r.request for r in rows])
         self._step_id += 1
+        wish = NO_FEATURES
+        if self._step_id > self._featureless_until:
+            wish = self._drafting.feature_wish([r.request for r in rows])
         plan = StepPlan(
             scheduler_id=self._scheduler_id,
             step_id=self._step_id,
@@ -218,6 +223,7 @@ class StepLoop:
         """Start all running requests anew from their committed tokens, if need be one by one."""
         log.error("step %d failed", self._step_id, exc_info=error)
         self._books.num_failures += 1
+        self._featureless_until = self._step_id + FEATURELESS_STEPS
         suspects = list(self._live.running)
         for request in suspects:
             self._live.requeue(request)

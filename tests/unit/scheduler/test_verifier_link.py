@@ -79,7 +79,14 @@ async def test_a_verifier_that_stays_away_is_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"model_digest": "x"}, {"kernel_class": "x"}, {"num_blocks": 1}, {"dtype": "x"}]
+    "change",
+    [
+        {"model_digest": "x"},
+        {"kernel_class": "x"},
+        {"num_blocks": 1},
+        {"dtype": "x"},
+        {"feature_layers": (0,)},
+    ],
 )
 async def test_another_model_is_not_asked_to_continue(change: dict[str, object]) -> None:
     client = Scripted(

@@ -12,7 +12,17 @@ from dspark.verifier.interfaces import ModelRefused
 from dspark.verifier.kv.kv_cache import KvCache
 
 NAME = "dspark"
-_IGNORED = frozenset({"dropout", "position_ids", "use_cache", "cache", "is_causal", "layer_type"})
+_IGNORED = frozenset(
+    {
+        "dropout",
+        "position_ids",
+        "use_cache",
+        "cache",
+        "is_causal",
+        "layer_type",
+        "output_hidden_states",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
