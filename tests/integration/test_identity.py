@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dspark.candidates.config import CandidatesConfig
-from dspark.candidates.registry import REGISTRY, build_sources
+from dspark.candidates.registry import build_sources
 from dspark.candidates.sources.interface import CandidateSource
 from dspark.sampling import SpeculationParams
 from dspark.verifier.config import VerifierConfig
@@ -23,6 +23,7 @@ from harness.running_scheduler import Streamed
 from harness.scripted_drafters import SCRIPTS
 from harness.scripted_sources import CrashingSource, ScriptedSource, SlowSource
 from harness.tiny_models import ARCHITECTURES, save_tiny_model
+from harness.untrained_sources import UNTRAINED
 from harness.whole_stack import OFF, Job, WholeStack, whole_stack
 
 VOCAB_SIZE = 97
@@ -58,8 +59,8 @@ def with_features(known: KnownOutputs) -> list[CandidateSource]:
 
 
 SOURCES: dict[str, Sources] = {
-    **{name: real(name) for name in REGISTRY},
-    "all real": real(*REGISTRY),
+    **{name: real(name) for name in UNTRAINED},
+    "all real": real(*UNTRAINED),
     **{name: scripted(name) for name in SCRIPTS},
     "features": with_features,
     "broken": broken,
@@ -167,7 +168,7 @@ async def test_request_wishes_give_the_plain_tokens(model_dir: Path, jobs: list[
         SpeculationParams(sources=("suffix",)),
         SpeculationParams(max_draft_tokens=15, sources=("recycle", "retrieval")),
     ]
-    async with stacks(model_dir, real(*REGISTRY), jobs, LARGE_POOL) as (stack, plain):
+    async with stacks(model_dir, real(*UNTRAINED), jobs, LARGE_POOL) as (stack, plain):
         for wish in wishes:
             assert_same(await stack.run_together(jobs, wish), plain)
 

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from dspark.candidates.config import CandidatesConfig
-from dspark.candidates.registry import REGISTRY, build_sources
+from dspark.candidates.registry import build_sources
 from dspark.candidates.sources.interface import CandidateSource
 from dspark.sampling import SamplingParams
 from dspark.verifier.config import VerifierConfig
@@ -22,6 +22,7 @@ from harness.running_scheduler import Streamed
 from harness.scripted_drafters import SCRIPTS
 from harness.scripted_sources import ScriptedSource
 from harness.tiny_models import save_tiny_model
+from harness.untrained_sources import UNTRAINED
 from harness.whole_stack import OFF, Job, WholeStack, whole_stack
 
 VOCAB_SIZE = 97
@@ -81,7 +82,7 @@ def scripted(name: str) -> Callable[[KnownOutputs], list[CandidateSource]]:
 
 
 def real(known: KnownOutputs) -> list[CandidateSource]:
-    return build_sources(CandidatesConfig(sources=tuple(REGISTRY)))
+    return build_sources(CandidatesConfig(sources=UNTRAINED))
 
 
 SOURCES = {"real": real, **{name: scripted(name) for name in ("alternating", "adversary", "empty")}}
