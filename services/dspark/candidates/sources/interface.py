@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 
 from dspark.candidates.sequence import LiveSequence
 from dspark.circuit_breaker import BreakerState
+from dspark.features import Features
 from dspark.metrics.distribution import Distribution
 from dspark.proposal import Successors
 from dspark.token_tree import TokenTree
@@ -51,6 +52,10 @@ class CandidateSource(Protocol):
     name: str
     top_k: int = 0
     """How many of the target's own successors a row ``observe`` wants; 0 means none."""
+    feature_layers: tuple[int, ...] = ()
+    """Layers whose hidden states ``observe_features`` wants, numbered as in dspark.features."""
+    num_features: int = 0
+    """Of how many of the latest tokens it wants them; 0 means of none."""
 
     def propose(
         self, requests: Sequence[DraftRequest], deadline: float
@@ -64,6 +69,14 @@ class CandidateSource(Protocol):
 
     def observe(self, successors: Successors) -> None:
         """The target's most likely successors of tokens it computed, accepted or not."""
+        return None
+
+    def observe_features(self, sequence: LiveSequence, features: Features) -> None:
+        """Hidden states of the latest tokens that are committed and computed, before ``propose``.
+
+        bfloat16 [num_tokens, num_layers, hidden_size]; the last of the tokens is the one before the
+        anchor, at position ``len(sequence) - 2``.
+        """
         return None
 
     def release(self, sequence: LiveSequence, completed: bool) -> None:
