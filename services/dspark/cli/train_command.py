@@ -13,7 +13,10 @@ from dspark.config import add_arguments, from_namespace
 
 NAME = "train"
 HELP = "train a learned source for a target on text that the target writes"
-SOURCES = {"ngram": "a table of what follows the last tokens"}
+SOURCES = {
+    "ngram": "a table of what follows the last tokens",
+    "medusa": "heads that guess several places ahead from the target's hidden states",
+}
 _USAGE = 2
 
 
@@ -80,6 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         weight_dtype=config.weight_dtype,
         threads=config.threads,
         seed=config.seed,
+        steps=config.steps,
     )
     try:
         with progress.part("writing texts") as part:

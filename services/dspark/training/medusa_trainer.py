@@ -1,0 +1,145 @@
+"""``medusa``: trains heads on hidden states of the target, and reports how well they guess."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dspark.candidates.learned_weights import LearnedWeights
+from dspark.candidates.sources.interface import CandidateSource
+from dspark.candidates.sources.medusa import MedusaSource
+from dspark.candidates.sources.medusa_file import read_heads
+from dspark.candidates.sources.ngram import NgramSource
+from dspark.candidates.sources.ngram_table import read_table
+from dspark.candidates.sources.suffix import SuffixSource
+from dspark.candidates.target_matrices import TargetMatrices
+from dspark.features import FINAL_LAYER
+from dspark.training.draft_anchors import DraftAnchors
+from dspark.training.draft_vocabulary import draft_vocabulary
+from dspark.training.held_out import acceptance_of, split
+from dspark.training.medusa_model import NUM_HEADS, MedusaModel
+from dspark.training.medusa_validation import fitted_temperatures, held_out_batches, top1
+from dspark.training.medusa_weights import write_weights
+from dspark.training.optimisation import Optimisation, Schedule
+from dspark.training.progress_file import SUFFIX, ProgressFile
+from dspark.training.replay import Acceptance
+from dspark.training.text_store import StoredText
+from dspark.training.trainer import Trainer, TrainingRun, TrainResult, described, sentence
+
+ANCHORS_A_STEP = 512
+RATE = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedHeads:
+    """What is reported of heads: by head on held-out texts, and in the loop of decoding."""
+
+    num_ids: int
+    validation: list[float]
+    temperatures: list[float]
+    acceptance: dict[str, Acceptance]
+
+
+class MedusaTrainer(Trainer):
+    """``medusa.safetensors``."""
+
+    layers = (FINAL_LAYER,)
+
+    def train(self, run: TrainingRun) -> TrainResult:
+        path = run.out / "medusa.safetensors"
+        with _all_threads(run.threads):
+            trained = _train(run, path)
+        card = run.about | {
+            "steps": run.steps,
+            "draft_vocabulary": trained.num_ids,
+            "bytes": path.stat().st_size,
+            "validation_top1": trained.validation,
+            "temperatures": trained.temperatures,
+            **{name: described(acceptance) for name, acceptance in trained.acceptance.items()},
+        }
+        shares = " ".join(f"{share:.3f}" for share in trained.validation)
+        lines = [
+            f"{path}: {path.stat().st_size:,} bytes, {trained.num_ids:,} tokens",
+            f"held out, first guess right by head: {shares}",
+        ]
+        for name, acceptance in trained.acceptance.items():
+            lines.append(f"held out, {name.replace('_', ' ')}: {sentence(acceptance)}")
+        return TrainResult(card, lines)
+
+
+def _train(run: TrainingRun, path: Path) -> TrainedHeads:
+    meta = run.store.meta
+    texts = run.store.texts()
+    learned, held_out = split(texts)
+    token_ids = draft_vocabulary(learned, meta.vocab_size, run.special_ids)
+    layer = meta.layers.index(FINAL_LAYER)
+    anchors = DraftAnchors(learned, layer, token_ids, meta.vocab_size, NUM_HEADS)
+    if not len(anchors):
+        raise ValueError("the texts are too short")
+    unseen = DraftAnchors(held_out, layer, token_ids, meta.vocab_size, NUM_HEADS)
+    batches = held_out_batches(unseen)
+    torch.manual_seed(run.seed)
+    model = MedusaModel(TargetMatrices(run.model_dir), token_ids)
+    model.to("cuda" if torch.cuda.is_available() else "cpu")
+    identity = {
+        "seed": run.seed,
+        "steps": run.steps,
+        "texts": len(texts),
+        "tokens": run.store.num_tokens,
+        "target": meta.target_digest,
+    }
+    Optimisation(
+        model,
+        model.parameter_groups(RATE),
+        Schedule(run.steps),
+        lambda step: model.loss(anchors.sample(ANCHORS_A_STEP, (run.seed, step))),
+        lambda: {"validation": top1(model, batches)},
+        run.out / "medusa.checkpoint",
+        ProgressFile(run.out / f"medusa{SUFFIX}"),
+        identity,
+        run.say,
+        run.checkpoint_interval_s,
+    ).run()
+    temperatures = fitted_temperatures(model, batches)
+    write_weights(path, model, token_ids, temperatures, meta.target_digest)
+    return TrainedHeads(
+        num_ids=len(token_ids),
+        validation=top1(model, batches),
+        temperatures=[round(float(value), 2) for value in temperatures],
+        acceptance=_acceptance(run, path, held_out),
+    )
+
+
+def _acceptance(run: TrainingRun, path: Path, texts: Sequence[StoredText]) -> dict[str, Acceptance]:
+    """Of the weights as they were written, alone and together with other sources."""
+    meta = run.store.meta
+    heads = read_heads(LearnedWeights(path, meta.target_digest), run.model_dir)
+    mixes: dict[str, list[CandidateSource]] = {"alone": [], "with_suffix": [SuffixSource()]}
+    if (run.out / "ngram.bin").exists():
+        table = read_table(run.out / "ngram.bin")
+        mixes["with_ngram_and_suffix"] = [NgramSource(table), SuffixSource()]
+    return {
+        name: acceptance_of([MedusaSource(heads), *more], texts, meta.vocab_size, meta.layers)
+        for name, more in mixes.items()
+    }
+
+
+@contextmanager
+def _all_threads(threads: int) -> Iterator[None]:
+    """Products of matrices may use bfloat16 inside, which is several times faster where the
+    processor has it; sums and weights stay float32.
+    """
+    before: tuple[Any, int] = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    torch.set_float32_matmul_precision("medium")
+    if threads:
+        torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before[0])
+        torch.set_num_threads(before[1])
