@@ -15,7 +15,6 @@ from dspark.candidates.sources.interface import CandidateSource
 from dspark.candidates.sources.medusa import MedusaSource
 from dspark.candidates.sources.medusa_file import read_heads
 from dspark.candidates.sources.ngram import NgramSource
-from dspark.candidates.sources.ngram_table import read_table
 from dspark.candidates.sources.suffix import SuffixSource
 from dspark.candidates.target_matrices import TargetMatrices
 from dspark.features import FINAL_LAYER
@@ -25,6 +24,7 @@ from dspark.training.held_out import acceptance_of, split
 from dspark.training.medusa_model import NUM_HEADS, MedusaModel
 from dspark.training.medusa_validation import fitted_temperatures, held_out_batches, top1
 from dspark.training.medusa_weights import write_weights
+from dspark.training.ngram_training import table_of
 from dspark.training.optimisation import Optimisation, Schedule
 from dspark.training.progress_file import SUFFIX, ProgressFile
 from dspark.training.replay import Acceptance
@@ -111,18 +111,23 @@ def _train(run: TrainingRun, path: Path) -> TrainedHeads:
         num_ids=len(token_ids),
         validation=top1(model, batches),
         temperatures=[round(float(value), 2) for value in temperatures],
-        acceptance=_acceptance(run, path, held_out),
+        acceptance=_acceptance(run, path, learned, held_out),
     )
 
 
-def _acceptance(run: TrainingRun, path: Path, texts: Sequence[StoredText]) -> dict[str, Acceptance]:
+def _acceptance(
+    run: TrainingRun, path: Path, learned: Sequence[StoredText], texts: Sequence[StoredText]
+) -> dict[str, Acceptance]:
     """Of the weights as they were written, alone and together with other sources."""
     meta = run.store.meta
     heads = read_heads(LearnedWeights(path, meta.target_digest), run.model_dir)
-    mixes: dict[str, list[CandidateSource]] = {"alone": [], "with_suffix": [SuffixSource()]}
-    if (run.out / "ngram.bin").exists():
-        table = read_table(run.out / "ngram.bin")
-        mixes["with_ngram_and_suffix"] = [NgramSource(table), SuffixSource()]
+    # Not the table in ``out``, which has counted the texts that are held out here.
+    ngram = NgramSource(table_of(learned, meta.target_digest))
+    mixes: dict[str, list[CandidateSource]] = {
+        "alone": [],
+        "with_suffix": [SuffixSource()],
+        "with_ngram_and_suffix": [ngram, SuffixSource()],
+    }
     return {
         name: acceptance_of([MedusaSource(heads), *more], texts, meta.vocab_size, meta.layers)
         for name, more in mixes.items()
