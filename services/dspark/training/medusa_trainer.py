@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -52,10 +51,11 @@ class MedusaTrainer(Trainer):
 
     def train(self, run: TrainingRun) -> TrainResult:
         path = run.out / "medusa.safetensors"
-        with _all_threads(run.threads):
+        with _num_threads(run.threads):
             trained = _train(run, path)
         card = run.about | {
             "steps": run.steps,
+            "anchors_a_step": ANCHORS_A_STEP,
             "draft_vocabulary": trained.num_ids,
             "bytes": path.stat().st_size,
             "validation_top1": trained.validation,
@@ -135,16 +135,11 @@ def _acceptance(
 
 
 @contextmanager
-def _all_threads(threads: int) -> Iterator[None]:
-    """Products of matrices may use bfloat16 inside, which is several times faster where the
-    processor has it; sums and weights stay float32.
-    """
-    before: tuple[Any, int] = torch.get_float32_matmul_precision(), torch.get_num_threads()
-    torch.set_float32_matmul_precision("medium")
+def _num_threads(threads: int) -> Iterator[None]:
+    before = torch.get_num_threads()
     if threads:
         torch.set_num_threads(threads)
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before[0])
-        torch.set_num_threads(before[1])
+        torch.set_num_threads(before)

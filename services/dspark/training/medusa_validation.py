@@ -12,9 +12,9 @@ from dspark.candidates.sources.head_guesses import probabilities, top_logits
 from dspark.training.draft_anchors import AnchorBatch, DraftAnchors
 from dspark.training.medusa_model import MedusaModel
 
-MAX_ANCHORS = 4096
+MAX_ANCHORS = 2048
 BATCH = 256
-FITTED_BATCHES = 5
+FITTED_BATCHES = 3
 TEMPERATURES = tuple(round(0.7 + 0.1 * step, 1) for step in range(14))
 
 Floats = NDArray[np.float32]
