@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from dspark.candidates.learned_weights import LearnedWeights
 from dspark.candidates.sources.interface import CandidateSource
@@ -17,7 +19,7 @@ from dspark.candidates.sources.ngram import NgramSource
 from dspark.candidates.sources.suffix import SuffixSource
 from dspark.candidates.target_matrices import TargetMatrices
 from dspark.features import FINAL_LAYER
-from dspark.training.draft_anchors import DraftAnchors
+from dspark.training.draft_anchors import AnchorBatch, DraftAnchors
 from dspark.training.draft_vocabulary import draft_vocabulary
 from dspark.training.held_out import acceptance_of, split
 from dspark.training.medusa_model import NUM_HEADS, MedusaModel
@@ -74,37 +76,13 @@ class MedusaTrainer(Trainer):
 
 def _train(run: TrainingRun, path: Path) -> TrainedHeads:
     meta = run.store.meta
-    texts = run.store.texts()
-    learned, held_out = split(texts)
+    learned, held_out = split(run.store.texts())
     token_ids = draft_vocabulary(learned, meta.vocab_size, run.special_ids)
-    layer = meta.layers.index(FINAL_LAYER)
-    anchors = DraftAnchors(learned, layer, token_ids, meta.vocab_size, NUM_HEADS)
-    if not len(anchors):
-        raise ValueError("the texts are too short")
-    unseen = DraftAnchors(held_out, layer, token_ids, meta.vocab_size, NUM_HEADS)
-    batches = held_out_batches(unseen)
+    batches = held_out_batches(_anchors(run, held_out, token_ids))
     torch.manual_seed(run.seed)
     model = MedusaModel(TargetMatrices(run.model_dir), token_ids)
     model.to("cuda" if torch.cuda.is_available() else "cpu")
-    identity = {
-        "seed": run.seed,
-        "steps": run.steps,
-        "texts": len(texts),
-        "tokens": run.store.num_tokens,
-        "target": meta.target_digest,
-    }
-    Optimisation(
-        model,
-        model.parameter_groups(RATE),
-        Schedule(run.steps),
-        lambda step: model.loss(anchors.sample(ANCHORS_A_STEP, (run.seed, step))),
-        lambda: {"validation": top1(model, batches)},
-        run.out / "medusa.checkpoint",
-        ProgressFile(run.out / f"medusa{SUFFIX}"),
-        identity,
-        run.say,
-        run.checkpoint_interval_s,
-    ).run()
+    _optimisation(run, model, _anchors(run, learned, token_ids), batches).run()
     temperatures = fitted_temperatures(model, batches)
     write_weights(path, model, token_ids, temperatures, meta.target_digest)
     return TrainedHeads(
@@ -112,6 +90,40 @@ def _train(run: TrainingRun, path: Path) -> TrainedHeads:
         validation=top1(model, batches),
         temperatures=[round(float(value), 2) for value in temperatures],
         acceptance=_acceptance(run, path, learned, held_out),
+    )
+
+
+def _anchors(
+    run: TrainingRun, texts: Sequence[StoredText], token_ids: NDArray[np.int64]
+) -> DraftAnchors:
+    meta = run.store.meta
+    layer = meta.layers.index(FINAL_LAYER)
+    return DraftAnchors(texts, layer, token_ids, meta.vocab_size, NUM_HEADS)
+
+
+def _optimisation(
+    run: TrainingRun, model: MedusaModel, anchors: DraftAnchors, batches: Sequence[AnchorBatch]
+) -> Optimisation:
+    """Raises ValueError if there is nothing to learn from."""
+    if not len(anchors):
+        raise ValueError("the texts are too short")
+    return Optimisation(
+        model=model,
+        groups=model.parameter_groups(RATE),
+        schedule=Schedule(run.steps),
+        loss_at=lambda step: model.loss(anchors.sample(ANCHORS_A_STEP, (run.seed, step))),
+        validate=lambda: {"validation": top1(model, batches)},
+        checkpoint=run.out / "medusa.checkpoint",
+        progress=ProgressFile(run.out / f"medusa{SUFFIX}"),
+        identity={
+            "seed": run.seed,
+            "steps": run.steps,
+            "texts": len(run.store),
+            "tokens": run.store.num_tokens,
+            "target": run.store.meta.target_digest,
+        },
+        say=run.say,
+        checkpoint_interval_s=run.checkpoint_interval_s,
     )
 
 

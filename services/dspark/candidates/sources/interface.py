@@ -53,9 +53,9 @@ class CandidateSource(Protocol):
     top_k: int = 0
     """How many of the target's own successors a row ``observe`` wants; 0 means none."""
     feature_layers: tuple[int, ...] = ()
-    """Layers whose hidden states ``observe_features`` wants, numbered as in dspark.features."""
+    """The layers, numbered as in dspark.features, that ``observe_features`` wants, in its order."""
     num_features: int = 0
-    """Of how many of the latest tokens it wants them; 0 means of none."""
+    """Of how many of each sequence's latest tokens it wants them; 0 means none."""
 
     def propose(
         self, requests: Sequence[DraftRequest], deadline: float
@@ -72,10 +72,10 @@ class CandidateSource(Protocol):
         return None
 
     def observe_features(self, sequence: LiveSequence, features: Features) -> None:
-        """Hidden states of the latest tokens that are committed and computed, before ``propose``.
+        """Hidden states of the target at new computed tokens of ``sequence``, the latest ones.
 
-        bfloat16 [num_tokens, num_layers, hidden_size]; the last of the tokens is the one before the
-        anchor, at position ``len(sequence) - 2``.
+        Before the source is asked, these end with the token before the last, unless they got lost.
+        Those of the tokens between two calls may be missing.
         """
         return None
 
