@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from dspark.features import Features
 from dspark.token_tree import TokenTree
 
 
@@ -29,6 +30,15 @@ class Successors:
 
 
 @dataclass(frozen=True, slots=True)
+class SequenceFeatures:
+    """Hidden states at the latest computed tokens of a sequence, with the layers asked for."""
+
+    request_id: str
+    epoch: int
+    features: Features
+
+
+@dataclass(frozen=True, slots=True)
 class SequenceEnd:
     """The end of a sequence; ``completed`` means its text may feed shared sources."""
 
@@ -39,11 +49,15 @@ class SequenceEnd:
 
 @dataclass(frozen=True, slots=True)
 class CandidatesUpdate:
-    """What happened since the last call, applied in field order."""
+    """What happened since the last call.
+
+    It is applied in the order: sequences, features, successors, releases.
+    """
 
     sequences: tuple[SequenceUpdate, ...] = ()
     successors: tuple[Successors, ...] = ()
     releases: tuple[SequenceEnd, ...] = ()
+    features: tuple[SequenceFeatures, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +102,17 @@ class SourceRate:
 
 @dataclass(frozen=True, slots=True)
 class CandidatesInfo:
-    """The running sources, how many top successors a row they want to observe, and their costs."""
+    """The running sources, what of the target they want to observe, and their costs.
+
+    That is ``top_k`` successors of each row, and ``feature_layers``, ascending, of the latest
+    ``num_features`` tokens of each sequence.
+    """
 
     sources: tuple[str, ...]
     top_k: int
     rates: tuple[SourceRate, ...] = ()
+    feature_layers: tuple[int, ...] = ()
+    num_features: int = 0
 
     @property
     def ms_per_request(self) -> float:

@@ -14,8 +14,9 @@ import pytest
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.context_key import context_key, namespace
 from dspark.candidates.sources.interface import DraftRequest
+from dspark.candidates.sources.lessons import CONTEXT_LENGTHS
 from dspark.candidates.sources.redis_store import RedisStore
-from dspark.candidates.sources.retrieval import CONTEXT_LENGTHS, RetrievalSource
+from dspark.candidates.sources.retrieval import RetrievalSource
 from dspark.token_tree import TokenTree
 from harness.fault_redis import RedisServer, SlowProxy, babbler, black_hole
 from harness.waiting import until

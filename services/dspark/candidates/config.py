@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from dspark.candidates.sources import corpus_name
 from dspark.config import setting
 from dspark.telemetry.logs import LogSettings
 from dspark.transport_security.settings import (
@@ -20,6 +22,9 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
     listen: str = setting("127.0.0.1:50053", "address: host:port or unix:/path")
     sources: tuple[str, ...] = setting(
         (), "comma-separated names of the sources to run; unset: all that have what they need"
+    )
+    corpus: tuple[str, ...] = setting(
+        (), "comma-separated NAME=FILE of sources corpus:NAME; one without a file is in Redis"
     )
     vocab_size: int | None = setting(
         None, "token ids below this exist; unset: learned from the tokens that pass by"
@@ -42,7 +47,8 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
     lease_s: float = setting(120.0, "a sequence that nobody used for so long is forgotten")
     max_sequences: int = setting(4096, "sequences kept at a time; the longest unused goes first")
     redis_url: str | None = setting(
-        None, "redis://host:port/db or unix:///path of the retrieval store; unset: in memory"
+        None,
+        "redis://host:port/db or unix:///path: retrieval's store, and corpora; unset: in memory",
     )
     redis_deadline_ms: float = setting(5.0, "a look-up that takes longer yields nothing")
     retrieval_ttl_s: int = setting(7 * 24 * 3600, "how long Redis keeps what was not seen again")
@@ -60,13 +66,40 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
         check_port(metrics_port=self.metrics_port)
         if len(set(self.sources)) != len(self.sources):
             raise ValueError("sources: a name appears twice")
+        if len(self.sources) > MAX_SOURCES:
+            raise ValueError(f"sources: there may be {MAX_SOURCES} at most")
+        self._check_corpora()
         if self.vocab_size is not None and self.vocab_size < 1:
             raise ValueError("vocab_size: must be at least 1")
         for name in _POSITIVE:
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}: must be above 0")
 
+    @property
+    def corpus_files(self) -> dict[str, Path]:
+        """The file of each corpus that has one, by name."""
+        return corpus_name.corpus_files(self.corpus)
 
+    def _check_corpora(self) -> None:
+        try:
+            for name in corpus_name.names_of(self.sources):
+                corpus_name.checked_name(name)
+        except ValueError as error:
+            raise ValueError(f"sources: the corpus {error}") from error
+        try:
+            files = self.corpus_files
+        except ValueError as error:
+            raise ValueError(f"corpus: {error}") from error
+        for name in files:
+            if self.sources and corpus_name.source_name(name) not in self.sources:
+                source = corpus_name.source_name(name)
+                raise ValueError(
+                    f"corpus: {name!r} has a file, but {source} is none of the sources"
+                )
+
+
+# A tree says in 32 bits who proposed a node.
+MAX_SOURCES = 32
 _POSITIVE = (
     "propose_deadline_ms",
     "max_tree_nodes",

@@ -40,11 +40,14 @@ class LearnedWeights:
 def find_weights(file_name: str, given: str | None, model_dir: str | None) -> LearnedWeights:
     """The file that is ``given``, else the one called ``file_name`` that ships for the target.
 
-    Raises NoWeights if there is none, ValueError for a target without weights.
+    Raises NoWeights if there is none, or if the target has no weights to fit.
     """
     if model_dir is None:
         raise NoWeights("--model does not say which target to fit")
-    digest = _digest_of(model_dir)
+    try:
+        digest = _digest_of(model_dir)
+    except ValueError as error:
+        raise NoWeights(str(error)) from error
     if given is not None:
         return LearnedWeights(Path(given), digest)
     for folder in _shipped(digest):

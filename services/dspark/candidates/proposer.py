@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.draft_round import DraftRound
+from dspark.candidates.feature_delivery import FeatureDelivery
 from dspark.candidates.proposal_books import ProposalBooks
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sequence_table import SequenceTable
@@ -36,6 +37,7 @@ class Proposer:
         self.runners = [
             SourceRunner(source, _breaker(config), self._deadline_s) for source in sources
         ]
+        self.features = FeatureDelivery(self.runners)
         self._max_tree_nodes = config.max_tree_nodes
         self._vocabulary = Vocabulary(config.vocab_size)
         self.sequences = SequenceTable(
@@ -52,6 +54,8 @@ class Proposer:
             sources=tuple(runner.name for runner in self.runners),
             top_k=max((runner.source.top_k for runner in self.runners), default=0),
             rates=tuple(rate for rate in rates if rate is not None),
+            feature_layers=self.features.layers,
+            num_features=self.features.num_features,
         )
 
     async def start(self) -> None:
@@ -65,6 +69,8 @@ class Proposer:
     def observe(self, update: CandidatesUpdate) -> tuple[str, ...]:
         """Apply an update; returns the requests whose sequences must be sent whole."""
         unknown = [s.request_id for s in update.sequences if not self.sequences.apply(s)]
+        for features in update.features:
+            self.features.deliver(self.sequences.get(features.request_id), features)
         for successors in update.successors:
             self._vocabulary.note(successors.top_token_ids)
             for runner in self.runners:

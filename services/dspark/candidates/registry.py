@@ -8,6 +8,8 @@ from pathlib import Path
 
 from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.learned_weights import NoWeights, find_weights
+from dspark.candidates.sources import corpus_name
+from dspark.candidates.sources.corpus import corpus_source
 from dspark.candidates.sources.interface import CandidateSource
 from dspark.candidates.sources.medusa import MedusaSource
 from dspark.candidates.sources.medusa_file import read_heads
@@ -20,6 +22,7 @@ from dspark.candidates.sources.suffix import SuffixSource
 log = logging.getLogger(__name__)
 
 SourceFactory = Callable[[CandidatesConfig], CandidateSource]
+NamedSourceFactory = Callable[[CandidatesConfig, str], CandidateSource]
 
 
 def _ngram(config: CandidatesConfig) -> NgramSource:
@@ -41,24 +44,49 @@ REGISTRY: dict[str, SourceFactory] = {
     NgramSource.name: _ngram,
     MedusaSource.name: _medusa,
 }
+NAMED: dict[str, NamedSourceFactory] = {corpus_name.KIND: corpus_source}
+"""Kinds of sources of which there may be several: each is called ``KIND:NAME``."""
 
 
 def build_sources(config: CandidatesConfig) -> list[CandidateSource]:
     """The named sources, in the config's order; without names all that have what they need.
 
-    Raises ValueError for a name that is not known, and for a named source without weights.
+    Raises ValueError for a name that is not known, or stands for something that is not there.
     """
-    unknown = [name for name in config.sources if name not in REGISTRY]
+    unknown = [name for name in config.sources if not _is_known(name)]
     if unknown:
-        raise ValueError(f"sources: unknown {unknown}; known are {sorted(REGISTRY)}")
-    built: list[CandidateSource] = []
-    for name in config.sources or REGISTRY:
-        try:
-            built.append(REGISTRY[name](config))
-        except NoWeights as reason:
-            if config.sources:
-                raise ValueError(f"sources: {name} cannot run: {reason}") from reason
-            log.info("no source %s: %s", name, reason)
-        except OSError as error:
-            raise ValueError(f"sources: {name} cannot run: {error}") from error
-    return built
+        known = [*sorted(REGISTRY), *(f"{kind}:NAME" for kind in NAMED)]
+        raise ValueError(f"sources: unknown {unknown}; known are {known}")
+    if config.sources:
+        return [_build_named(config, name) for name in config.sources]
+    corpora = map(corpus_name.source_name, config.corpus_files)
+    found = (_build_if_possible(config, name) for name in (*REGISTRY, *corpora))
+    return [source for source in found if source is not None]
+
+
+def _is_known(source: str) -> bool:
+    kind, colon, _ = source.partition(":")
+    return kind in NAMED if colon else kind in REGISTRY
+
+
+def _build(config: CandidatesConfig, source: str) -> CandidateSource:
+    kind, colon, name = source.partition(":")
+    try:
+        return NAMED[kind](config, name) if colon else REGISTRY[kind](config)
+    except OSError as error:
+        raise ValueError(f"sources: {source} cannot run: {error}") from error
+
+
+def _build_named(config: CandidatesConfig, source: str) -> CandidateSource:
+    try:
+        return _build(config, source)
+    except NoWeights as reason:
+        raise ValueError(f"sources: {source} cannot run: {reason}") from reason
+
+
+def _build_if_possible(config: CandidatesConfig, source: str) -> CandidateSource | None:
+    try:
+        return _build(config, source)
+    except NoWeights as reason:
+        log.info("no source %s: %s", source, reason)
+        return None

@@ -47,6 +47,9 @@ class SequenceTable:
     def __iter__(self) -> Iterator[LiveSequence]:
         return iter(self._live.values())
 
+    def get(self, request_id: str) -> LiveSequence | None:
+        return self._live.get(request_id)
+
     def apply(self, update: SequenceUpdate) -> bool:
         """Append or start anew; False when the sequence must be sent whole. Repeats and stale
         epochs are no-ops.

@@ -16,6 +16,7 @@ from dspark.cli import (
     chat,
     eval_command,
     generate,
+    index_command,
     keys_command,
     models_command,
     serve,
@@ -32,6 +33,7 @@ _COMMANDS: tuple[ModuleType, ...] = (
     bench,
     eval_command,
     train_command,
+    index_command,
     models_command,
     keys_command,
 )

@@ -13,7 +13,7 @@ from dspark.scheduler.policy import POLICIES
 from dspark.verifier.config import EXACTNESS, WEIGHT_DTYPES, VerifierConfig
 
 _SCHEDULER = ("policy", "num_draft_tokens", "max_num_seqs")
-_CANDIDATES = ("sources", "ngram_table", "medusa_weights")
+_CANDIDATES = ("sources", "corpus", "ngram_table", "medusa_weights")
 _VERIFIER = ("kv_tokens", "block_size", "max_model_len", "exactness", "kernels", "weight_dtype")
 
 
@@ -31,7 +31,7 @@ class ServicesConfig:
         DEFAULT_MODEL, "known name, directory, FILE.gguf or hub id (organisation/name)"
     )
     redis_url: str | None = setting(
-        None, "store of the retrieval source, such as redis://host:6379/0; unset: in memory"
+        None, "store of retrieval and of corpora, such as redis://host:6379/0; unset: in memory"
     )
     policy: str | None = _of(
         SchedulerConfig, "policy", "speculation policy", choices=tuple(POLICIES)
@@ -49,6 +49,9 @@ class ServicesConfig:
         CandidatesConfig,
         "medusa_weights",
         "weights of the source medusa; unset: those that ship for the model",
+    )
+    corpus: tuple[str, ...] = _of(
+        CandidatesConfig, "corpus", "comma-separated NAME=FILE of sources corpus:NAME", unset=()
     )
     kv_tokens: int | None = _of(VerifierConfig, "kv_tokens", "tokens that the KV pool holds")
     block_size: int | None = _of(VerifierConfig, "block_size", "tokens in a KV block")

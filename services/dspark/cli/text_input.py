@@ -1,9 +1,10 @@
-"""Text from the command line and standard input, which may hold bytes that are no UTF-8."""
+"""Text from the command line, standard input and files, which may hold bytes that are no UTF-8."""
 
 from __future__ import annotations
 
 import io
 import sys
+from pathlib import Path
 
 from dspark.cli.failure import CliError
 
@@ -28,3 +29,13 @@ def checked(text: str, what: str) -> str:
     if not is_text(text):
         raise CliError(f"{what} is not UTF-8 text", exit_code=2)
     return text
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a file; raises CliError that names ``what`` if it cannot be had."""
+    try:
+        return path.read_bytes().decode()
+    except OSError as error:
+        raise CliError(f"{what}: {error.strerror}", exit_code=2) from error
+    except UnicodeDecodeError as error:
+        raise CliError(f"{what}: is not UTF-8 text", exit_code=2) from error

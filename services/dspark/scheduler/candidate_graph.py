@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dspark.proposal import CandidatesUpdate, SequenceEnd, SequenceUpdate, Successors
+from dspark.features import Features
+from dspark.proposal import (
+    CandidatesUpdate,
+    SequenceEnd,
+    SequenceFeatures,
+    SequenceUpdate,
+    Successors,
+)
 from dspark.scheduler.request import Request
 from dspark.step import WorkResult
 
@@ -32,6 +39,8 @@ class CandidateGraph:
         # (epoch, completed): a request that moves to another verifier gets a new epoch
         self._ends: dict[Request, tuple[int, bool]] = {}
         self._successors: dict[str, tuple[list[int], list[int]]] = {}
+        # with the epoch, of requests that have not ended
+        self._features: dict[Request, tuple[int, Features]] = {}
 
     def knows(self, request: Request) -> bool:
         """Whether the worker has this incarnation, perhaps without its last tokens."""
@@ -43,6 +52,7 @@ class CandidateGraph:
         return bool(self._ends)
 
     def add_end(self, request: Request, completed: bool) -> None:
+        self._features.pop(request, None)
         if len(self._ends) < MAX_ENDS:
             self._ends[request] = request.epoch, completed
         else:
@@ -57,15 +67,24 @@ class CandidateGraph:
             rows.extend(result.row_token_ids)
             tops.extend(result.top_token_ids)
 
+    def add_features(self, request: Request, features: Features, num_tokens: int) -> None:
+        """Keep those of the last ``num_tokens`` tokens, consecutive ones, until they are sent."""
+        epoch, earlier = self._features.get(request, (0, features))
+        if epoch == request.epoch:
+            features = earlier.then(features)
+        self._features[request] = request.epoch, features.last(num_tokens)
+
     def next_update(self, requests: Iterable[Request], *, whole: bool) -> Delivery:
-        """New tokens of known sequences, successors and ends; new sequences too if ``whole``."""
+        """What is new of known sequences, successors and ends; new sequences too if ``whole``."""
         lengths: dict[Request, tuple[int, int]] = {}
         sequences: list[SequenceUpdate] = []
+        features: list[SequenceFeatures] = []
         for request in requests:
             if not self.knows(request) and not whole:
                 continue
             lengths[request] = (request.epoch, len(request.token_ids))
             sequences.extend(self._tail(request))
+            features.extend(self._take_features(request))
         ends = tuple(self._ends.items())
         for request, (_, completed) in ends:
             if completed:
@@ -76,7 +95,8 @@ class CandidateGraph:
         )
         self._ends, self._successors = {}, {}
         releases = tuple(SequenceEnd(r.request_id, *end) for r, end in ends)
-        return Delivery(CandidatesUpdate(tuple(sequences), successors, releases), lengths, ends)
+        update = CandidatesUpdate(tuple(sequences), successors, releases, tuple(features))
+        return Delivery(update, lengths, ends)
 
     def delivered(self, delivery: Delivery, unknown_request_ids: Iterable[str]) -> None:
         """The worker applied the update, except for sequences that it does not know."""
@@ -101,6 +121,13 @@ class CandidateGraph:
     def _forget(self, ends: Iterable[tuple[Request, tuple[int, bool]]]) -> None:
         for request, _ in ends:
             self._known.pop(request, None)
+
+    def _take_features(self, request: Request) -> list[SequenceFeatures]:
+        """Lost ones are not sent again: by then there are newer ones."""
+        epoch, features = self._features.pop(request, (0, None))
+        if features is None or epoch != request.epoch:
+            return []
+        return [SequenceFeatures(request.request_id, epoch, features)]
 
     def _tail(self, request: Request) -> list[SequenceUpdate]:
         base_len = self._known[request][1] if self.knows(request) else 0

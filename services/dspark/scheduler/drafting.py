@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dspark.errors import InvalidArgument
-from dspark.proposal import DraftProposal, ProposeItem
+from dspark.features import Features
+from dspark.proposal import CandidatesInfo, DraftProposal, ProposeItem
 from dspark.scheduler.batcher import Batch
 from dspark.scheduler.calibration import Calibration
 from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.drafting_books import DraftingBooks, Fallback
+from dspark.scheduler.feature_wishes import NO_FEATURES, FeatureWish, FeatureWishes
+from dspark.scheduler.foresight import Decision, Foresight, asks
 from dspark.scheduler.online_costs import OnlineCosts
 from dspark.scheduler.policy.interface import (
     Budget,
@@ -81,8 +84,9 @@ class Drafting:
     books: DraftingBooks = field(default_factory=DraftingBooks)
     calibration: Calibration = field(default_factory=Calibration)
     propose_price: ProposePrice = field(default_factory=lambda: ProposePrice(FIRST_PROPOSE_MS))
+    features: FeatureWishes = field(default_factory=FeatureWishes)
     # whether ``asks_nothing_next`` is of use
-    foresees_two: bool = False
+    computes_ahead: bool = False
     step: int = 0
     # time that the last step waited for candidates, and all that drafting took of it
     waited_ms: float = 0.0
@@ -92,10 +96,7 @@ class Drafting:
     # what candidates proposed in the last step
     offered: Drafts = field(default_factory=dict)
     _states: dict[Request, _DraftState] = field(default_factory=dict)
-    # what each request may ask for in the next step, if that is decided already
-    _foreseen: dict[Request, Budget] | None = None
-    # the same for the step after the next, which is known only if the next one asks nobody
-    _foreseen_later: dict[Request, Budget] | None = None
+    _foresight: Foresight = field(default_factory=Foresight)
     _asked_at: int = -SUCCESSOR_STEPS
     _mean_context: float = 0.0
     _profiles: deque[tuple[float, ...]] = field(default_factory=lambda: deque(maxlen=NUM_PROFILES))
@@ -107,37 +108,53 @@ class Drafting:
     @property
     def top_k(self) -> int:
         """How many successors of each logits row the candidates can use now."""
-        link = self.link
-        if self.policy.is_off or link is None or not link.is_usable or link.info is None:
+        info = self._info
+        if info is None:
             return 0
-        return link.info.top_k if self.step - self._asked_at < SUCCESSOR_STEPS else 0
+        return info.top_k if self.step - self._asked_at < SUCCESSOR_STEPS else 0
+
+    @property
+    def _info(self) -> CandidatesInfo | None:
+        """What candidates say of themselves; None while nobody can be asked."""
+        link = self.link
+        if self.policy.is_off or link is None or not link.is_usable:
+            return None
+        return link.info
+
+    def feature_wish(self, requests: Sequence[Request]) -> FeatureWish:
+        """What features the present step asks for, of each request with speculation.
+
+        A source that is asked needs those of the step right before. So they are wanted in every
+        step, prompts included, unless it is settled that the next one asks nobody.
+        """
+        info = self._info
+        if info is None or self._foresight.asks_nothing(1, requests):
+            return NO_FEATURES
+        return self.features.wish(info, sum(r.spec.speculation.enabled for r in requests))
 
     def foresee(self, batch: Batch, overhead_ms: float) -> None:
         """Decide what the step after ``batch`` asks for, while the verifier computes this one.
 
         Everything that the policy looks at is known by then; in the next step only the tokens are
         new, and until it is on its way the verifier waits. If the next step asks nobody, nothing is
-        learnt from it, so the one after it can be decided as well.
+        learnt from it, so the one after it can be decided as well, and so on.
         """
-        decided, self._foreseen, self._foreseen_later = self._foreseen_later, None, None
-        link = self.link
-        if self.policy.is_off or link is None or not link.is_usable:
+        link, info = self.link, self._info
+        if link is None or info is None:
+            self._foresight.clear()
             return
-        if decided is None or any(r.is_running and r not in decided for r in batch.decodes):
-            decided = self._decide(link, batch, overhead_ms)
-        self._foreseen = decided
-        if self.foresees_two and not _asks(decided):
-            self._foreseen_later = self._decide(link, batch, overhead_ms)
+        # A step does without features if the next asks nobody, and is computed ahead if it does
+        # without them and asks nobody itself.
+        depth = 1 + self.computes_ahead + self.features.are_wanted(info)
+        running = [request for request in batch.decodes if request.is_running]
+        self._foresight.extend(running, depth, lambda: self._decide(link, batch, overhead_ms))
 
     def asks_nothing_next(self, requests: Sequence[Request]) -> bool:
-        """Whether it is settled that the step after the present one asks for nothing."""
-        link, later = self.link, self._foreseen_later
-        if self.policy.is_off or link is None or not link.is_usable:
+        """Whether it is settled that the next step asks for neither candidates nor features."""
+        info = self._info
+        if info is None:
             return True
-        if later is not None and _asks(later):
-            return False
-        known = later or {}
-        return all(r in known or not r.spec.speculation.enabled for r in requests)
+        return self._foresight.asks_nothing(1 + self.features.are_wanted(info), requests)
 
     async def draft(self, batch: Batch, overhead_ms: float) -> Drafts:
         """A tree for each decoding request that gets one."""
@@ -145,11 +162,11 @@ class Drafting:
         self._mean_context = batch.mean_context
         self.waited_ms = self.took_ms = 0.0
         self.offered = {}
-        link = self.link
-        if self.policy.is_off or link is None or not link.is_usable:
+        link, foreseen = self.link, self._foresight.take(batch.decodes)
+        if link is None or self._info is None:
             return self._fall_back(self._obstacle(), batch)
         started = time.perf_counter()
-        asked = self._asked(link, batch, overhead_ms)
+        asked = self._asked(link, batch, foreseen, overhead_ms)
         if not asked:
             return self._fall_back(Fallback.NOT_ASKED, batch)
         proposals = await self._propose(link, list(asked.values()))
@@ -178,6 +195,11 @@ class Drafting:
             muted = self._state(request).mutes.update(tree, result.accepted_nodes, self.step)
             self.books.mutes.update(muted)
 
+    def keep_features(self, request: Request, features: Features, num_tokens: int) -> None:
+        """Candidates are told with the next update; of no more than the last ``num_tokens``."""
+        if self.link is not None and num_tokens:
+            self.link.graph.add_features(request, features, num_tokens)
+
     def observe(self, requests: Sequence[Request]) -> None:
         """Let candidates know of the running requests, without waiting."""
         if not self.policy.is_off and self.link is not None:
@@ -195,9 +217,7 @@ class Drafting:
 
     def end(self, request: Request, completed: bool) -> None:
         self._states.pop(request, None)
-        for foreseen in (self._foreseen, self._foreseen_later):
-            if foreseen is not None:
-                foreseen.pop(request, None)
+        self._foresight.forget(request)
         was_told = request.spec.speculation.enabled and request.epoch
         if was_told and not self.policy.is_off and self.link is not None:
             self.link.graph.add_end(request, completed)
@@ -214,11 +234,10 @@ class Drafting:
         return Fallback.NO_SERVICE if self.link is None else Fallback.UNAVAILABLE
 
     def _asked(
-        self, link: CandidatesLink, batch: Batch, overhead_ms: float
+        self, link: CandidatesLink, batch: Batch, foreseen: Decision | None, overhead_ms: float
     ) -> dict[Request, tuple[_Wish, Budget]]:
         """Whom to ask candidates for, and for how many."""
-        foreseen = self._take_foreseen(batch.decodes)
-        if foreseen is not None and not _asks(foreseen):
+        if foreseen is not None and not asks(foreseen):
             return {}
         wishes = self._wishes(link, batch)
         if foreseen is None:
@@ -228,22 +247,13 @@ class Drafting:
         pairs = zip(wishes, budgets, strict=True)
         return {wish.request: (wish, budget) for wish, budget in pairs if budget.max_nodes}
 
-    def _decide(
-        self, link: CandidatesLink, batch: Batch, overhead_ms: float
-    ) -> dict[Request, Budget]:
+    def _decide(self, link: CandidatesLink, batch: Batch, overhead_ms: float) -> Decision:
         wishes = self._wishes(link, batch)
         budgets = self._price(wishes, batch, overhead_ms)
         given = zip((wish.request for wish in wishes), budgets, strict=True)
         # One that ended meanwhile must not be kept alive by this.
         running = (request for request in batch.decodes if request.is_running)
         return dict.fromkeys(running, Budget()) | dict(given)
-
-    def _take_foreseen(self, decodes: Sequence[Request]) -> dict[Request, Budget] | None:
-        """What was decided for all of these requests; None if it was not for one of them."""
-        foreseen, self._foreseen = self._foreseen, None
-        if foreseen is None or not all(request in foreseen for request in decodes):
-            return None
-        return foreseen
 
     def _price(self, wishes: Sequence[_Wish], batch: Batch, overhead_ms: float) -> list[Budget]:
         views = [wish.view for wish in wishes]
@@ -356,10 +366,6 @@ class Drafting:
             profiles = deque(self._profiles, maxlen=NUM_PROFILES)
             self._states[request] = _DraftState(mutes, profiles, self.step)
         return self._states[request]
-
-
-def _asks(budgets: Mapping[Request, Budget]) -> bool:
-    return any(budget.max_nodes for budget in budgets.values())
 
 
 def fitting(tree: TokenTree, vocab_size: int, max_nodes: int, max_depth: int) -> TokenTree:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from dspark.errors import BackendUnavailable
+from dspark.features import Features
 from dspark.generation import TokenChunk
 from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.request import Request
@@ -17,6 +18,7 @@ from dspark.token_tree import TokenTree
 MAX_SETBACKS = 100
 
 Learner = Callable[[Request, TokenTree, WorkResult], None]
+FeatureKeeper = Callable[[Request, Features, int], None]
 
 
 @dataclass(slots=True)
@@ -38,13 +40,23 @@ class ResultApplier:
     """Commits, finishes, preempts. A result of another incarnation or length is ignored."""
 
     def __init__(
-        self, live: LiveRequests, totals: Totals, learn: Learner, arithmetic: str = ""
+        self,
+        live: LiveRequests,
+        totals: Totals,
+        learn: Learner,
+        arithmetic: str = "",
+        keep_features: FeatureKeeper = lambda request, features, num_tokens: None,
     ) -> None:
-        """``arithmetic`` is the verifier's, which streams begin with."""
+        """``arithmetic`` is the verifier's, which streams begin with.
+
+        ``keep_features(request, features, num_tokens)`` gets what a step gave of ``num_tokens``
+        that were wanted.
+        """
         self._live = live
         self._totals = totals
         self._learn = learn
         self._arithmetic = arithmetic
+        self._keep_features = keep_features
 
     def apply(
         self, work: Sequence[SequenceWork], requests: Sequence[Request], outcome: StepOutcome
@@ -88,6 +100,8 @@ class ResultApplier:
         if request.num_pending_tokens == 1:
             applied.decoded.append(request)
         request.num_computed_tokens = result.num_computed_tokens
+        if result.features is not None:
+            self._keep_features(request, result.features, entry.num_features)
         if result.committed_token_ids:
             self._commit(request, entry.tree, result, applied)
         if result.finish_reason is not None:

@@ -13,6 +13,7 @@ from dspark.errors import DSparkError, InternalError
 from dspark.scheduler import step_trace
 from dspark.scheduler.batcher import Batch, Batcher, ScheduledRows
 from dspark.scheduler.drafting import Drafting, Drafts
+from dspark.scheduler.feature_wishes import FeatureWish
 from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.progress import Progress
 from dspark.scheduler.request import Request
@@ -134,21 +135,23 @@ class StepLoop:
     def _plan(self, batch: Batch, drafts: Drafts) -> PlannedStep:
         """What is still running of the batch; some may have been cancelled while it was drafted."""
         rows = [rows for rows in batch.scheduled if rows.request.is_running]
+        wish = self._drafting.feature_wish([r.request for r in rows])
         self._step_id += 1
         plan = StepPlan(
             scheduler_id=self._scheduler_id,
             step_id=self._step_id,
             releases=self._live.take_releases(),
             admissions=tuple(_admission(r.request) for r in rows if r.is_admission),
-            work=tuple(_work(r, drafts.get(r.request)) for r in rows),
+            work=tuple(_work(r, drafts.get(r.request), wish) for r in rows),
             top_k=self._drafting.top_k,
             traceparents=traceparents_of(r.request for r in rows),
             compute_ahead=self._expects_plain_step(rows),
+            feature_layers=wish.layers,
         )
         return PlannedStep(plan, tuple(r.request for r in rows))
 
     def _expects_plain_step(self, rows: Sequence[ScheduledRows]) -> bool:
-        """Whether the next step is going to have the same requests, without trees."""
+        """Whether the next step is going to have the same requests, and nothing but their rows."""
         return (
             self._verifier.info.computes_ahead
             and not self._live.waiting
@@ -255,11 +258,12 @@ def _admission(request: Request) -> SequenceAdmission:
     )
 
 
-def _work(rows: ScheduledRows, tree: TokenTree | None) -> SequenceWork:
+def _work(rows: ScheduledRows, tree: TokenTree | None, wish: FeatureWish) -> SequenceWork:
     return SequenceWork(
         request_id=rows.request.request_id,
         epoch=rows.request.epoch,
         base_len=len(rows.request.token_ids),
         max_pending_rows=rows.max_pending_rows,
         tree=tree or TokenTree(),
+        num_features=wish.num_tokens if rows.request.spec.speculation.enabled else 0,
     )

@@ -122,7 +122,7 @@ class VerifierLink:
         """Raises VerifierLost if what answers now is not what was described, BackendUnavailable or
         NotReady if nothing does.
         """
-        if _identity(await self._client.info()) != _identity(self.info):
+        if not _can_replace(await self._client.info(), self.info):
             raise VerifierLost("the verifier came back with another model or KV pool")
         self.is_answering = True
 
@@ -146,7 +146,7 @@ class VerifierLink:
                 after = await self.connect()
         except TimeoutError as error:
             raise _lost_after(started) from error
-        if _identity(after) != _identity(before):
+        if not _can_replace(after, before):
             raise VerifierLost("the verifier came back with another model or KV pool")
 
     def _say_lost(self, plan: StepPlan, error: Exception) -> None:
@@ -158,6 +158,12 @@ class VerifierLink:
 
 def _lost_after(started: float) -> VerifierLost:
     return VerifierLost(f"no answer for {time.monotonic() - started:.1f} s")
+
+
+def _can_replace(after: VerifierInfo, before: VerifierInfo) -> bool:
+    """Whether steps that were planned for one can be given to the other."""
+    exports_all = set(after.feature_layers).issuperset(before.feature_layers)
+    return _identity(after) == _identity(before) and exports_all
 
 
 def _identity(info: VerifierInfo) -> tuple[object, ...]:

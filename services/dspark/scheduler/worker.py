@@ -14,6 +14,7 @@ from dspark.scheduler.batcher import Batcher
 from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.drafting import Drafting, DraftLimits
+from dspark.scheduler.feature_wishes import FeatureWishes
 from dspark.scheduler.limits import Limits
 from dspark.scheduler.live_requests import LiveRequests, Numbers
 from dspark.scheduler.online_costs import OnlineCosts
@@ -210,7 +211,13 @@ class Worker:
             batcher,
             drafting,
             self.verifier,
-            ResultApplier(self.live, self._books.totals, drafting.learn, _name_of(info.arithmetic)),
+            ResultApplier(
+                self.live,
+                self._books.totals,
+                drafting.learn,
+                _name_of(info.arithmetic),
+                drafting.keep_features,
+            ),
             self.progress,
             self._books.timings,
             self.steps,
@@ -232,7 +239,8 @@ class Worker:
             limits,
             OnlineCosts.measured(info.verify_costs),
             self._books.totals.drafting,
-            foresees_two=info.computes_ahead,
+            features=FeatureWishes(info.feature_layers, info.hidden_size),
+            computes_ahead=info.computes_ahead,
         )
 
 

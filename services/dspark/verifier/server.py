@@ -97,6 +97,8 @@ def describe(config: VerifierConfig, loaded: LoadedModel, engine: Engine) -> Ver
         device=loaded.device,
         verify_costs=loaded.verify_costs,
         computes_ahead=config.computes_ahead(loaded.device),
+        feature_layers=engine.limits.feature_layers,
+        hidden_size=loaded.runner.hidden_size,
     )
 
 

@@ -1,3 +1,4 @@
+from dspark.v1 import features_pb2 as _features_pb2
 from dspark.v1 import token_tree_pb2 as _token_tree_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -12,14 +13,18 @@ class GetCandidatesInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetCandidatesInfoResponse(_message.Message):
-    __slots__ = ("sources", "top_k", "source_rates")
+    __slots__ = ("sources", "top_k", "source_rates", "feature_layers", "num_features")
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
     SOURCE_RATES_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LAYERS_FIELD_NUMBER: _ClassVar[int]
+    NUM_FEATURES_FIELD_NUMBER: _ClassVar[int]
     sources: _containers.RepeatedScalarFieldContainer[str]
     top_k: int
     source_rates: _containers.RepeatedCompositeFieldContainer[SourceRate]
-    def __init__(self, sources: _Optional[_Iterable[str]] = ..., top_k: _Optional[int] = ..., source_rates: _Optional[_Iterable[_Union[SourceRate, _Mapping]]] = ...) -> None: ...
+    feature_layers: _containers.RepeatedScalarFieldContainer[int]
+    num_features: int
+    def __init__(self, sources: _Optional[_Iterable[str]] = ..., top_k: _Optional[int] = ..., source_rates: _Optional[_Iterable[_Union[SourceRate, _Mapping]]] = ..., feature_layers: _Optional[_Iterable[int]] = ..., num_features: _Optional[int] = ...) -> None: ...
 
 class SourceRate(_message.Message):
     __slots__ = ("name", "milliseconds_per_request", "milliseconds_per_node")
@@ -32,14 +37,16 @@ class SourceRate(_message.Message):
     def __init__(self, name: _Optional[str] = ..., milliseconds_per_request: _Optional[float] = ..., milliseconds_per_node: _Optional[float] = ...) -> None: ...
 
 class CandidatesUpdate(_message.Message):
-    __slots__ = ("sequences", "successors", "releases")
+    __slots__ = ("sequences", "successors", "releases", "features")
     SEQUENCES_FIELD_NUMBER: _ClassVar[int]
     SUCCESSORS_FIELD_NUMBER: _ClassVar[int]
     RELEASES_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
     sequences: _containers.RepeatedCompositeFieldContainer[SequenceUpdate]
     successors: _containers.RepeatedCompositeFieldContainer[Successors]
     releases: _containers.RepeatedCompositeFieldContainer[SequenceEnd]
-    def __init__(self, sequences: _Optional[_Iterable[_Union[SequenceUpdate, _Mapping]]] = ..., successors: _Optional[_Iterable[_Union[Successors, _Mapping]]] = ..., releases: _Optional[_Iterable[_Union[SequenceEnd, _Mapping]]] = ...) -> None: ...
+    features: _containers.RepeatedCompositeFieldContainer[SequenceFeatures]
+    def __init__(self, sequences: _Optional[_Iterable[_Union[SequenceUpdate, _Mapping]]] = ..., successors: _Optional[_Iterable[_Union[Successors, _Mapping]]] = ..., releases: _Optional[_Iterable[_Union[SequenceEnd, _Mapping]]] = ..., features: _Optional[_Iterable[_Union[SequenceFeatures, _Mapping]]] = ...) -> None: ...
 
 class SequenceUpdate(_message.Message):
     __slots__ = ("request_id", "epoch", "base_len", "token_ids", "num_prompt_tokens", "cache_salt")
@@ -56,6 +63,16 @@ class SequenceUpdate(_message.Message):
     num_prompt_tokens: int
     cache_salt: str
     def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., num_prompt_tokens: _Optional[int] = ..., cache_salt: _Optional[str] = ...) -> None: ...
+
+class SequenceFeatures(_message.Message):
+    __slots__ = ("request_id", "epoch", "features")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    epoch: int
+    features: _features_pb2.Features
+    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., features: _Optional[_Union[_features_pb2.Features, _Mapping]] = ...) -> None: ...
 
 class Successors(_message.Message):
     __slots__ = ("row_token_ids", "top_token_ids", "cache_salt")

@@ -1,3 +1,4 @@
+from dspark.v1 import features_pb2 as _features_pb2
 from dspark.v1 import sampling_pb2 as _sampling_pb2
 from dspark.v1 import token_tree_pb2 as _token_tree_pb2
 from google.protobuf.internal import containers as _containers
@@ -39,7 +40,7 @@ class GetVerifierInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetVerifierInfoResponse(_message.Message):
-    __slots__ = ("model_id", "model_digest", "vocab_size", "max_model_len", "eos_token_ids", "block_size", "num_blocks", "max_step_rows", "exactness", "kernel_class", "dtype", "device", "verify_costs", "computes_ahead")
+    __slots__ = ("model_id", "model_digest", "vocab_size", "max_model_len", "eos_token_ids", "block_size", "num_blocks", "max_step_rows", "exactness", "kernel_class", "dtype", "device", "verify_costs", "computes_ahead", "feature_layers", "hidden_size")
     MODEL_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
     VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +55,8 @@ class GetVerifierInfoResponse(_message.Message):
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     VERIFY_COSTS_FIELD_NUMBER: _ClassVar[int]
     COMPUTES_AHEAD_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LAYERS_FIELD_NUMBER: _ClassVar[int]
+    HIDDEN_SIZE_FIELD_NUMBER: _ClassVar[int]
     model_id: str
     model_digest: str
     vocab_size: int
@@ -68,7 +71,9 @@ class GetVerifierInfoResponse(_message.Message):
     device: str
     verify_costs: _containers.RepeatedCompositeFieldContainer[VerifyCost]
     computes_ahead: bool
-    def __init__(self, model_id: _Optional[str] = ..., model_digest: _Optional[str] = ..., vocab_size: _Optional[int] = ..., max_model_len: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., block_size: _Optional[int] = ..., num_blocks: _Optional[int] = ..., max_step_rows: _Optional[int] = ..., exactness: _Optional[str] = ..., kernel_class: _Optional[str] = ..., dtype: _Optional[str] = ..., device: _Optional[str] = ..., verify_costs: _Optional[_Iterable[_Union[VerifyCost, _Mapping]]] = ..., computes_ahead: _Optional[bool] = ...) -> None: ...
+    feature_layers: _containers.RepeatedScalarFieldContainer[int]
+    hidden_size: int
+    def __init__(self, model_id: _Optional[str] = ..., model_digest: _Optional[str] = ..., vocab_size: _Optional[int] = ..., max_model_len: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., block_size: _Optional[int] = ..., num_blocks: _Optional[int] = ..., max_step_rows: _Optional[int] = ..., exactness: _Optional[str] = ..., kernel_class: _Optional[str] = ..., dtype: _Optional[str] = ..., device: _Optional[str] = ..., verify_costs: _Optional[_Iterable[_Union[VerifyCost, _Mapping]]] = ..., computes_ahead: _Optional[bool] = ..., feature_layers: _Optional[_Iterable[int]] = ..., hidden_size: _Optional[int] = ...) -> None: ...
 
 class VerifyCost(_message.Message):
     __slots__ = ("rows", "milliseconds", "context")
@@ -81,7 +86,7 @@ class VerifyCost(_message.Message):
     def __init__(self, rows: _Optional[int] = ..., milliseconds: _Optional[float] = ..., context: _Optional[int] = ...) -> None: ...
 
 class StepRequest(_message.Message):
-    __slots__ = ("scheduler_id", "step_id", "releases", "admissions", "work", "top_k", "traceparents", "compute_ahead")
+    __slots__ = ("scheduler_id", "step_id", "releases", "admissions", "work", "top_k", "traceparents", "compute_ahead", "feature_layers")
     SCHEDULER_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_ID_FIELD_NUMBER: _ClassVar[int]
     RELEASES_FIELD_NUMBER: _ClassVar[int]
@@ -90,6 +95,7 @@ class StepRequest(_message.Message):
     TOP_K_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENTS_FIELD_NUMBER: _ClassVar[int]
     COMPUTE_AHEAD_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LAYERS_FIELD_NUMBER: _ClassVar[int]
     scheduler_id: str
     step_id: int
     releases: _containers.RepeatedCompositeFieldContainer[SequenceRef]
@@ -98,7 +104,8 @@ class StepRequest(_message.Message):
     top_k: int
     traceparents: _containers.RepeatedScalarFieldContainer[str]
     compute_ahead: bool
-    def __init__(self, scheduler_id: _Optional[str] = ..., step_id: _Optional[int] = ..., releases: _Optional[_Iterable[_Union[SequenceRef, _Mapping]]] = ..., admissions: _Optional[_Iterable[_Union[SequenceAdmission, _Mapping]]] = ..., work: _Optional[_Iterable[_Union[SequenceWork, _Mapping]]] = ..., top_k: _Optional[int] = ..., traceparents: _Optional[_Iterable[str]] = ..., compute_ahead: _Optional[bool] = ...) -> None: ...
+    feature_layers: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, scheduler_id: _Optional[str] = ..., step_id: _Optional[int] = ..., releases: _Optional[_Iterable[_Union[SequenceRef, _Mapping]]] = ..., admissions: _Optional[_Iterable[_Union[SequenceAdmission, _Mapping]]] = ..., work: _Optional[_Iterable[_Union[SequenceWork, _Mapping]]] = ..., top_k: _Optional[int] = ..., traceparents: _Optional[_Iterable[str]] = ..., compute_ahead: _Optional[bool] = ..., feature_layers: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SequenceRef(_message.Message):
     __slots__ = ("request_id", "epoch")
@@ -127,18 +134,20 @@ class SequenceAdmission(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., num_prompt_tokens: _Optional[int] = ..., sampling: _Optional[_Union[_sampling_pb2.SamplingParams, _Mapping]] = ..., cache_salt: _Optional[str] = ..., use_prefix_cache: _Optional[bool] = ...) -> None: ...
 
 class SequenceWork(_message.Message):
-    __slots__ = ("request_id", "epoch", "base_len", "max_pending_rows", "tree")
+    __slots__ = ("request_id", "epoch", "base_len", "max_pending_rows", "tree", "num_features")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BASE_LEN_FIELD_NUMBER: _ClassVar[int]
     MAX_PENDING_ROWS_FIELD_NUMBER: _ClassVar[int]
     TREE_FIELD_NUMBER: _ClassVar[int]
+    NUM_FEATURES_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     epoch: int
     base_len: int
     max_pending_rows: int
     tree: _token_tree_pb2.TokenTree
-    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., max_pending_rows: _Optional[int] = ..., tree: _Optional[_Union[_token_tree_pb2.TokenTree, _Mapping]] = ...) -> None: ...
+    num_features: int
+    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., max_pending_rows: _Optional[int] = ..., tree: _Optional[_Union[_token_tree_pb2.TokenTree, _Mapping]] = ..., num_features: _Optional[int] = ...) -> None: ...
 
 class StepResponse(_message.Message):
     __slots__ = ("step_id", "admissions", "results", "queue_ns", "forward_ns", "total_ns", "num_rows", "num_free_blocks", "ahead_ns", "num_ahead_rows")
@@ -173,7 +182,7 @@ class AdmissionResult(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., num_cached_tokens: _Optional[int] = ...) -> None: ...
 
 class WorkResult(_message.Message):
-    __slots__ = ("request_id", "epoch", "status", "num_computed_tokens", "committed_token_ids", "accepted_nodes", "finish_reason", "stop_token_id", "row_token_ids", "top_token_ids", "known_epoch")
+    __slots__ = ("request_id", "epoch", "status", "num_computed_tokens", "committed_token_ids", "accepted_nodes", "finish_reason", "stop_token_id", "row_token_ids", "top_token_ids", "known_epoch", "features")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -185,6 +194,7 @@ class WorkResult(_message.Message):
     ROW_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     TOP_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     KNOWN_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     epoch: int
     status: WorkStatus
@@ -196,4 +206,5 @@ class WorkResult(_message.Message):
     row_token_ids: _containers.RepeatedScalarFieldContainer[int]
     top_token_ids: _containers.RepeatedScalarFieldContainer[int]
     known_epoch: int
-    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., status: _Optional[_Union[WorkStatus, str]] = ..., num_computed_tokens: _Optional[int] = ..., committed_token_ids: _Optional[_Iterable[int]] = ..., accepted_nodes: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[_sampling_pb2.FinishReason, str]] = ..., stop_token_id: _Optional[int] = ..., row_token_ids: _Optional[_Iterable[int]] = ..., top_token_ids: _Optional[_Iterable[int]] = ..., known_epoch: _Optional[int] = ...) -> None: ...
+    features: _features_pb2.Features
+    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., status: _Optional[_Union[WorkStatus, str]] = ..., num_computed_tokens: _Optional[int] = ..., committed_token_ids: _Optional[_Iterable[int]] = ..., accepted_nodes: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[_sampling_pb2.FinishReason, str]] = ..., stop_token_id: _Optional[int] = ..., row_token_ids: _Optional[_Iterable[int]] = ..., top_token_ids: _Optional[_Iterable[int]] = ..., known_epoch: _Optional[int] = ..., features: _Optional[_Union[_features_pb2.Features, _Mapping]] = ...) -> None: ...

@@ -11,11 +11,13 @@ from dspark.proposal import (
     ProposeItem,
     ProposeOutcome,
     SequenceEnd,
+    SequenceFeatures,
     SequenceUpdate,
     SourceRate,
     Successors,
 )
 from dspark.v1 import candidates_service_pb2 as pb
+from dspark.wire.features import features_from_proto, features_to_proto
 from dspark.wire.token_tree import tree_from_proto, tree_to_proto
 
 
@@ -31,6 +33,8 @@ def info_to_proto(info: CandidatesInfo) -> pb.GetCandidatesInfoResponse:
             )
             for rate in info.rates
         ],
+        feature_layers=info.feature_layers,
+        num_features=info.num_features,
     )
 
 
@@ -42,6 +46,8 @@ def info_from_proto(message: pb.GetCandidatesInfoResponse) -> CandidatesInfo:
             SourceRate(rate.name, rate.milliseconds_per_request, rate.milliseconds_per_node)
             for rate in message.source_rates
         ),
+        feature_layers=tuple(message.feature_layers),
+        num_features=message.num_features,
     )
 
 
@@ -57,6 +63,12 @@ def update_to_proto(update: CandidatesUpdate) -> pb.CandidatesUpdate:
                 cache_salt=s.cache_salt,
             )
             for s in update.sequences
+        ],
+        features=[
+            pb.SequenceFeatures(
+                request_id=f.request_id, epoch=f.epoch, features=features_to_proto(f.features)
+            )
+            for f in update.features
         ],
         successors=[
             pb.Successors(
@@ -85,6 +97,11 @@ def update_from_proto(message: pb.CandidatesUpdate) -> CandidatesUpdate:
                 cache_salt=s.cache_salt,
             )
             for s in message.sequences
+        ),
+        features=tuple(
+            SequenceFeatures(f.request_id, f.epoch, features)
+            for f in message.features
+            if (features := features_from_proto(f.features)) is not None
         ),
         successors=tuple(
             Successors(tuple(s.row_token_ids), tuple(s.top_token_ids), s.cache_salt)

@@ -14,6 +14,7 @@ from dspark.step import (
     WorkStatus,
 )
 from dspark.v1 import verifier_service_pb2 as pb
+from dspark.wire.features import features_from_proto, features_to_proto
 from dspark.wire.sampling import (
     finish_reason_from_proto,
     finish_reason_to_proto,
@@ -33,6 +34,7 @@ def plan_to_proto(plan: StepPlan) -> pb.StepRequest:
         top_k=plan.top_k,
         traceparents=plan.traceparents,
         compute_ahead=plan.compute_ahead,
+        feature_layers=plan.feature_layers,
     )
 
 
@@ -46,6 +48,7 @@ def plan_from_proto(message: pb.StepRequest) -> StepPlan:
         top_k=message.top_k,
         traceparents=tuple(message.traceparents),
         compute_ahead=message.compute_ahead,
+        feature_layers=tuple(message.feature_layers),
     )
 
 
@@ -80,6 +83,7 @@ def _work_to_proto(work: SequenceWork) -> pb.SequenceWork:
         base_len=work.base_len,
         max_pending_rows=work.max_pending_rows,
         tree=tree_to_proto(work.tree),
+        num_features=work.num_features,
     )
 
 
@@ -90,6 +94,7 @@ def _work_from_proto(message: pb.SequenceWork) -> SequenceWork:
         base_len=message.base_len,
         max_pending_rows=message.max_pending_rows,
         tree=tree_from_proto(message.tree),
+        num_features=message.num_features,
     )
 
 
@@ -139,6 +144,7 @@ def _result_to_proto(result: WorkResult) -> pb.WorkResult:
         row_token_ids=result.row_token_ids,
         top_token_ids=result.top_token_ids,
         known_epoch=result.known_epoch,
+        features=None if result.features is None else features_to_proto(result.features),
     )
 
 
@@ -155,6 +161,7 @@ def _result_from_proto(message: pb.WorkResult) -> WorkResult:
         row_token_ids=tuple(message.row_token_ids),
         top_token_ids=tuple(message.top_token_ids),
         known_epoch=message.known_epoch,
+        features=features_from_proto(message.features),
     )
 
 
@@ -177,6 +184,8 @@ def verifier_info_to_proto(info: VerifierInfo) -> pb.GetVerifierInfoResponse:
             for rows, milliseconds, context in info.verify_costs
         ],
         computes_ahead=info.computes_ahead,
+        feature_layers=info.feature_layers,
+        hidden_size=info.hidden_size,
     )
 
 
@@ -198,4 +207,6 @@ def verifier_info_from_proto(message: pb.GetVerifierInfoResponse) -> VerifierInf
             VerifyCost(cost.rows, cost.milliseconds, cost.context) for cost in message.verify_costs
         ),
         computes_ahead=message.computes_ahead,
+        feature_layers=tuple(message.feature_layers),
+        hidden_size=message.hidden_size,
     )

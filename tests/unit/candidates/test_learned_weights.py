@@ -115,3 +115,10 @@ def test_a_table_that_is_not_there_is_an_error(model: Path, tmp_path: Path) -> N
     config = CandidatesConfig(model=str(model), ngram_table=str(tmp_path / "none.bin"))
     with pytest.raises(ValueError, match=r"ngram cannot run: .*none\.bin"):
         build_sources(config)
+
+
+def test_a_target_without_readable_weights_only_leaves_learned_sources_out(tmp_path: Path) -> None:
+    names = [source.name for source in build_sources(CandidatesConfig(model=str(tmp_path)))]
+    assert names == ["recycle", "suffix", "retrieval"]
+    with pytest.raises(ValueError, match=r"ngram cannot run: .* has no"):
+        build_sources(CandidatesConfig(model=str(tmp_path), sources=("ngram",)))

@@ -13,7 +13,9 @@ from dspark.cli.models.known import DEFAULT_MODEL, KNOWN_MODELS
 from dspark.cli.models.prepare import known_entry
 
 
-@pytest.mark.parametrize("command", ["serve", "chat", "generate", "bench", "eval", "models"])
+@pytest.mark.parametrize(
+    "command", ["serve", "chat", "generate", "bench", "eval", "index", "models"]
+)
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         run([command, "--help"])

@@ -57,6 +57,17 @@ def test_services_find_each_other(model: PreparedModel, tmp_path: Path) -> None:
     assert configs["candidates"].vocab_size == 97
 
 
+def test_corpora_reach_the_candidates(model: PreparedModel, tmp_path: Path) -> None:
+    given = ServicesConfig(
+        sources=("recycle", "corpus:a", "corpus:b"), corpus=("a=/x y", "b=z"), redis_url="redis://h"
+    )
+    candidates = parsed(service_specs(given, model, ADDRESSES, tmp_path))["candidates"]
+    assert candidates.sources == given.sources
+    assert candidates.corpus_files == {"a": Path("/x y"), "b": Path("z")}
+    assert candidates.redis_url == "redis://h"
+    assert (candidates.model_id, candidates.vocab_size) == ("org/name", 97)
+
+
 def test_a_flag_wins_over_a_variable_even_as_the_default(
     model: PreparedModel, tmp_path: Path
 ) -> None:

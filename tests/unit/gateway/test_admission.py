@@ -218,6 +218,19 @@ async def test_a_source_that_is_down_for_now_is_no_unknown_name(tmp_path: Path) 
     assert (await gateway.admission.admit(client)).request.speculation == speculation
 
 
+async def test_a_corpus_is_a_source_by_its_name(tmp_path: Path) -> None:
+    source = ScriptedSource()
+    gateway = await _gateway(tmp_path, source)
+    source.answer = replace(INFO, sources=("suffix", "corpus:python_3-x"))
+    await gateway.monitor.refresh()
+    speculation = SpeculationParams(sources=("corpus:python_3-x",))
+    client = ClientRequest("r", TextPrompt("x"), speculation=speculation)
+    assert (await gateway.admission.admit(client)).request.speculation == speculation
+    unknown = replace(client, speculation=SpeculationParams(sources=("corpus:go",)))
+    with pytest.raises(InvalidArgument, match="corpus:go"):
+        await gateway.admission.admit(unknown)
+
+
 async def test_another_model_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound):
         await _admit(tmp_path, TextPrompt("x"), model="gpt-4")

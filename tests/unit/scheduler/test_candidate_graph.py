@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dspark.features import Features
 from dspark.generation import RequestSpec
-from dspark.proposal import SequenceEnd, SequenceUpdate, Successors
+from dspark.proposal import SequenceEnd, SequenceFeatures, SequenceUpdate, Successors
 from dspark.sampling import SamplingParams
 from dspark.scheduler.candidate_graph import MAX_SUCCESSOR_ROWS, CandidateGraph
 from dspark.scheduler.request import Request
@@ -20,6 +21,17 @@ def tell(graph: CandidateGraph, *requests: Request) -> tuple[SequenceUpdate, ...
     delivery = graph.next_update(requests, whole=True)
     graph.delivered(delivery, ())
     return delivery.update.sequences
+
+
+def features(first: int, *values: int) -> Features:
+    """One element for each token."""
+    return Features(first, (len(values), 1, 1), b"".join(v.to_bytes(2, "little") for v in values))
+
+
+def told_features(graph: CandidateGraph, *requests: Request) -> tuple[SequenceFeatures, ...]:
+    delivery = graph.next_update(requests, whole=True)
+    graph.delivered(delivery, ())
+    return delivery.update.features
 
 
 def with_rows(rows: tuple[int, ...], tops: tuple[int, ...]) -> WorkResult:
@@ -124,3 +136,55 @@ def test_the_end_is_of_the_incarnation_that_ended_here() -> None:
     graph.add_end(request, completed=False)
     request.admit(epoch=2)  # at another verifier, with a view of its own
     assert graph.next_update([], whole=True).update.releases == (SequenceEnd("r", 1, False),)
+
+
+def test_features_come_once_with_the_tokens_of_their_sequence() -> None:
+    graph, request, other = CandidateGraph(), make(), make("other")
+    graph.add_features(request, features(1, 7), 1)
+    # Nobody knows the sequence yet, and it does not ride on a propose.
+    assert graph.next_update([request], whole=False).update.features == ()
+    assert told_features(graph, other) == ()
+    assert told_features(graph, request) == (SequenceFeatures("r", 1, features(1, 7)),)
+    assert told_features(graph, request) == ()
+
+
+def test_consecutive_features_wait_together_up_to_the_number_that_is_wanted() -> None:
+    graph, request = CandidateGraph(), make()
+    graph.add_features(request, features(1, 7), 3)
+    graph.add_features(request, features(2, 8, 9), 3)
+    graph.add_features(request, features(4, 10), 3)
+    assert told_features(graph, request)[0].features == features(2, 8, 9, 10)
+    graph.add_features(request, features(5, 11), 3)
+    graph.add_features(request, features(7, 13), 3)
+    assert told_features(graph, request)[0].features == features(7, 13)
+
+
+def test_features_of_an_earlier_incarnation_are_forgotten() -> None:
+    graph, request = CandidateGraph(), make()
+    graph.add_features(request, features(1, 7), 2)
+    request.preempt()
+    request.admit(epoch=2)
+    assert told_features(graph, request) == ()
+    graph.add_features(request, features(0, 6), 2)
+    request.preempt()
+    request.admit(epoch=3)
+    graph.add_features(request, features(1, 7), 2)
+    assert told_features(graph, request) == (SequenceFeatures("r", 3, features(1, 7)),)
+
+
+def test_features_do_not_outlive_their_request() -> None:
+    graph, request = CandidateGraph(), make()
+    graph.add_features(request, features(1, 7), 1)
+    graph.add_end(request, completed=True)
+    request.finish()
+    assert not graph._features
+    assert graph.next_update([], whole=True).update.features == ()
+
+
+def test_lost_features_stay_lost() -> None:
+    graph, request = CandidateGraph(), make()
+    tell(graph, request)
+    graph.add_features(request, features(1, 7), 2)
+    graph.lost(graph.next_update([request], whole=False))
+    graph.add_features(request, features(2, 8), 2)
+    assert told_features(graph, request)[0].features == features(2, 8)

@@ -21,6 +21,7 @@ from dspark.sampling import SamplingParams, SpeculationParams
 from dspark.scheduler.batcher import Batch, ScheduledRows
 from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.drafting import Drafting, DraftLimits, fitting
+from dspark.scheduler.feature_wishes import NO_FEATURES, FeatureWish, FeatureWishes
 from dspark.scheduler.online_costs import OnlineCosts
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import Budget, PolicySettings, RequestView, StepContext
@@ -275,9 +276,9 @@ def test_requests_that_ended_meanwhile_leave_nothing_behind() -> None:
     drafting.foresee(batch, overhead_ms=1.0)
     request.finish()
     drafting.end(request, completed=True)
-    assert not drafting._foreseen
+    assert not any(drafting._foresight._steps)
     drafting.foresee(batch, overhead_ms=1.0)
-    assert not drafting._foreseen
+    assert not any(drafting._foresight._steps)
     assert not drafting._states
 
 
@@ -286,7 +287,7 @@ def foreseeing_two(*, explore_share: float = 0.0) -> Drafting:
     settings = PolicySettings(explore_share=explore_share)
     drafting = make_drafting(Worker(), "threshold")
     drafting.policy = POLICIES["threshold"](settings)
-    drafting.foresees_two = True
+    drafting.computes_ahead = True
     drafting.propose_price = ProposePrice(1000.0)
     return drafting
 
@@ -361,3 +362,62 @@ async def test_asking_is_dearer_where_it_keeps_a_step_from_being_computed_ahead(
     drafting.lost_ms = 2.5
     await drafting.draft(batch, overhead_ms=1.0)
     assert costs[1] == pytest.approx(costs[0] + 2.5)
+
+
+def wanting_features(drafting: Drafting) -> Drafting:
+    assert drafting.link is not None
+    drafting.link.info = CandidatesInfo(("a", "b"), 4, feature_layers=(0, 2), num_features=3)
+    drafting.features = FeatureWishes((0, 1, 2), hidden_size=8)
+    return drafting
+
+
+async def test_features_are_wanted_of_each_request_while_candidates_are_asked() -> None:
+    drafting = wanting_features(make_drafting(Worker()))
+    request, declines = decoding(drafting), decoding(drafting, "no", enabled=False)
+    for _ in range(3):
+        await drafting.draft(batch_of(request, declines), overhead_ms=1.0)
+        assert drafting.feature_wish([request, declines]) == FeatureWish((0, 2), 3)
+        assert drafting.feature_wish([declines]) == NO_FEATURES
+        assert not drafting.asks_nothing_next([request])
+        drafting.foresee(batch_of(request, declines), overhead_ms=1.0)
+
+
+def test_where_nobody_can_be_asked_no_features_are_wanted() -> None:
+    drafting = wanting_features(make_drafting(Worker(), "off"))
+    assert drafting.feature_wish([decoding(drafting)]) == NO_FEATURES
+    drafting = wanting_features(make_drafting(Worker()))
+    request = decoding(drafting)
+    drafting.link = None
+    assert drafting.feature_wish([request]) == NO_FEATURES
+
+
+@pytest.mark.parametrize("computes_ahead", [True, False])
+async def test_who_is_asked_always_has_the_features_of_the_step_before(
+    computes_ahead: bool,
+) -> None:
+    """And what a step says of the next one holds."""
+    drafting = wanting_features(foreseeing_two(explore_share=0.3))
+    drafting.computes_ahead = computes_ahead
+    batch = batch_of(request := decoding(drafting))
+    wished, asked, promised = [], [], []
+    for _ in range(200):
+        await drafting.draft(batch, overhead_ms=1.0)
+        asked.append(drafting._asked_at == drafting.step)
+        wished.append(drafting.feature_wish([request]) != NO_FEATURES)
+        promised.append(computes_ahead and drafting.asks_nothing_next([request]))
+        drafting.foresee(batch, overhead_ms=1.0)
+    assert any(asked) and not all(wished) and any(promised) == computes_ahead
+    assert all(had for had, asks in zip(wished, asked[1:], strict=False) if asks)
+    following = zip(promised, asked[1:], wished[1:], strict=False)
+    assert not any(asks or wishes for kept, asks, wishes in following if kept)
+
+
+async def test_a_request_that_joins_has_features_asked_of_all() -> None:
+    drafting = wanting_features(foreseeing_two())
+    first, second = decoding(drafting, "a"), decoding(drafting, "b")
+    for _ in range(3):
+        await drafting.draft(batch_of(first), overhead_ms=1.0)
+        drafting.foresee(batch_of(first), overhead_ms=1.0)
+    await drafting.draft(batch_of(first), overhead_ms=1.0)
+    assert drafting.feature_wish([first]) == NO_FEATURES
+    assert drafting.feature_wish([first, second]) == FeatureWish((0, 2), 3)

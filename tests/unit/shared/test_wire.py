@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from dspark import generation, proposal, sampling, step
 from dspark.errors import InvalidArgument
-from dspark.v1 import sampling_pb2
+from dspark.features import Features
+from dspark.v1 import candidates_service_pb2, sampling_pb2, tensor_pb2
+from dspark.wire import features as wire_features
 from dspark.wire import generation as wire_generation
 from dspark.wire import proposal as wire_proposal
 from dspark.wire import sampling as wire_sampling
@@ -34,6 +36,13 @@ FINISH = st.sampled_from([None, *sampling.FinishReason])
 
 def tuples_of(values: st.SearchStrategy[Value]) -> st.SearchStrategy[tuple[Value, ...]]:
     return st.lists(values, max_size=3).map(lambda items: tuple(items))
+
+
+@st.composite
+def some_features(draw: st.DrawFn) -> Features:
+    shape = draw(st.tuples(*[st.integers(1, 3)] * 3))
+    size = 2 * shape[0] * shape[1] * shape[2]
+    return Features(draw(U32), shape, draw(st.binary(min_size=size, max_size=size)))
 
 
 SAMPLING = st.builds(
@@ -70,8 +79,9 @@ PLAN = st.builds(
     admissions=tuples_of(
         st.builds(step.SequenceAdmission, NAMES, U32, TOKENS, U32, SAMPLING, NAMES, st.booleans())
     ),
-    work=tuples_of(st.builds(step.SequenceWork, NAMES, U32, U32, U32, token_trees())),
+    work=tuples_of(st.builds(step.SequenceWork, NAMES, U32, U32, U32, token_trees(), U32)),
     top_k=U32,
+    feature_layers=NUMBERS,
 )
 OUTCOME = st.builds(
     step.StepOutcome,
@@ -90,6 +100,7 @@ OUTCOME = st.builds(
             stop_token_id=st.none() | U32,
             row_token_ids=TOKENS,
             top_token_ids=TOKENS,
+            features=st.none() | some_features(),
         )
     ),
     queue_ns=U64,
@@ -113,6 +124,8 @@ INFO = st.builds(
     dtype=NAMES,
     device=NAMES,
     verify_costs=tuples_of(st.builds(step.VerifyCost, U32, F32, U32)),
+    feature_layers=NUMBERS,
+    hidden_size=U32,
 )
 REQUEST = st.builds(
     generation.RequestSpec,
@@ -139,6 +152,7 @@ UPDATE = st.builds(
     sequences=tuples_of(st.builds(proposal.SequenceUpdate, NAMES, U32, U32, TOKENS, U32, NAMES)),
     successors=tuples_of(st.builds(proposal.Successors, TOKENS, TOKENS, NAMES)),
     releases=tuples_of(st.builds(proposal.SequenceEnd, NAMES, U32, st.booleans())),
+    features=tuples_of(st.builds(proposal.SequenceFeatures, NAMES, U32, some_features())),
 )
 ITEMS = tuples_of(st.builds(proposal.ProposeItem, NAMES, U32, U32, U32, U32, STRINGS))
 PROPOSED = st.builds(
@@ -153,6 +167,8 @@ CANDIDATES_INFO = st.builds(
     sources=STRINGS,
     top_k=U32,
     rates=tuples_of(st.builds(proposal.SourceRate, NAMES, F32, F32)),
+    feature_layers=NUMBERS,
+    num_features=U32,
 )
 
 ROUND_TRIPS: dict[str, tuple[st.SearchStrategy[Any], Callable[..., Message], Any]] = {
@@ -177,6 +193,11 @@ ROUND_TRIPS: dict[str, tuple[st.SearchStrategy[Any], Callable[..., Message], Any
     "event": (EVENT, wire_generation.event_to_proto, wire_generation.event_from_proto),
     "candidates": (CANDIDATES_INFO, wire_proposal.info_to_proto, wire_proposal.info_from_proto),
     "update": (UPDATE, wire_proposal.update_to_proto, wire_proposal.update_from_proto),
+    "features": (
+        some_features(),
+        wire_features.features_to_proto,
+        wire_features.features_from_proto,
+    ),
     "proposed": (PROPOSED, wire_proposal.outcome_to_proto, wire_proposal.outcome_from_proto),
 }
 
@@ -219,3 +240,30 @@ def test_an_unset_scalar_between_services_is_refused_by_name(name: str) -> None:
 def test_unset_speculation_means_on_with_the_servers_limits() -> None:
     received = wire_sampling.speculation_from_proto(sampling_pb2.SpeculationParams())
     assert received == sampling.SpeculationParams()
+
+
+TENSOR = {"dtype": tensor_pb2.DATA_TYPE_BFLOAT16, "shape": [1, 2, 1], "data": bytes(4)}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"dtype": tensor_pb2.DATA_TYPE_FLOAT16},
+        {"shape": []},
+        {"shape": [1, 2]},
+        {"shape": [1, 2, 1, 1]},
+        {"shape": [2**63, 2**63, 1]},
+        {"data": bytes(3)},
+        {"shape": [0, 2, 1], "data": b""},
+    ],
+)
+def test_malformed_features_are_left_out_and_the_rest_stays(fault: dict[str, Any]) -> None:
+    message = candidates_service_pb2.CandidatesUpdate()
+    message.sequences.add(request_id="r", token_ids=[1])
+    message.features.add(request_id="r").features.tensor.CopyFrom(
+        tensor_pb2.Tensor(**{**TENSOR, **fault})
+    )
+    message.features.add(request_id="s").features.tensor.CopyFrom(tensor_pb2.Tensor(**TENSOR))
+    update = wire_proposal.update_from_proto(message)
+    assert [s.request_id for s in update.sequences] == ["r"]
+    assert [f.request_id for f in update.features] == ["s"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -24,14 +24,22 @@ class ContextKey:
 
 
 def namespace(model_id: str, cache_salt: str) -> bytes:
-    """Separates models and tenants.
+    """Separates models and tenants."""
+    return _spelled(b"continuations", ((b"m", model_id), (b"t", cache_salt)))
 
-    Every field is tagged and carries its length, so that no two pairs of fields spell the same
+
+def corpus_key(model_id: str, name: str) -> bytes:
+    """Separates corpora from each other, by model, and from all namespaces."""
+    return _spelled(b"corpus", ((b"m", model_id), (b"c", name)))
+
+
+def _spelled(kind: bytes, fields: Iterable[tuple[bytes, str]]) -> bytes:
+    """Every field is tagged and carries its length, so that no two lists of fields spell the same
     bytes.
     """
-    fields = ((b"m", model_id.encode()), (b"t", cache_salt.encode()))
-    tagged = b"".join(tag + struct.pack(">I", len(text)) + text for tag, text in fields)
-    return b"dspark:continuations:%d:" % FORMAT_VERSION + tagged
+    packed = ((tag, text.encode()) for tag, text in fields)
+    tagged = b"".join(tag + struct.pack(">I", len(text)) + text for tag, text in packed)
+    return b"dspark:%s:%d:" % (kind, FORMAT_VERSION) + tagged
 
 
 def context_key(space: bytes, token_ids: Sequence[int]) -> ContextKey:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from dspark.candidates.best_first import grow
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
@@ -12,6 +13,7 @@ from dspark.token_tree import TokenTree
 # Continuations below this probability are not worth a node anywhere.
 MIN_SCORE = 0.01
 MAX_DEPTH = 8
+CACHED_CONTEXTS = 8192
 
 
 class NgramSource(CandidateSource):
@@ -21,6 +23,8 @@ class NgramSource(CandidateSource):
 
     def __init__(self, table: NgramTable) -> None:
         self._table = table
+        # Much of a tree is grown again in the next step, from one level further down.
+        self._successors = lru_cache(CACHED_CONTEXTS)(table.successors)
 
     def vitals(self) -> SourceVitals:
         return SourceVitals(self._table.num_contexts)
@@ -29,13 +33,12 @@ class NgramSource(CandidateSource):
         return [self._propose_one(request) for request in requests]
 
     def _propose_one(self, request: DraftRequest) -> TokenTree:
-        table = self._table
-        size = table.max_order
+        size = self._table.max_order
 
         def expand(
             context: tuple[int, ...], depth: int
         ) -> Iterator[tuple[int, float, tuple[int, ...]]]:
-            for token_id, score in table.successors(context):
+            for token_id, score in self._successors(context):
                 if score < MIN_SCORE:
                     return
                 yield token_id, score, (*context, token_id)[-size:]

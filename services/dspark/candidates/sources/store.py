@@ -1,4 +1,4 @@
-"""Where the retrieval source keeps what followed a context."""
+"""Where sources find what followed a context, and where retrieval keeps it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ Lesson = tuple[ContextKey, tuple[int, ...]]
 """A context and the tokens that followed it once."""
 
 
-class ContinuationStore(Protocol):
-    """Counted continuations by context. It may lose or refuse anything, and never raises for it."""
+class KnownContinuations(Protocol):
+    """Counted continuations by context, to look up. What is lost or broken is empty, and counted;
+    only ``start`` raises.
+    """
 
     counts: Counter[str]
     """How often each thing went wrong, by reason."""
@@ -25,10 +27,6 @@ class ContinuationStore(Protocol):
         self, keys: Sequence[ContextKey]
     ) -> Sequence[Counted] | Awaitable[Sequence[Counted]]:
         """What followed each context, in order; empty where nothing is known."""
-        ...
-
-    async def learn(self, lessons: Sequence[Lesson]) -> None:
-        """Count each lesson once more."""
         ...
 
     @property
@@ -46,12 +44,23 @@ class ContinuationStore(Protocol):
         return {}
 
     async def start(self) -> None:
-        """Called once, in the event loop, before anything else."""
+        """Called once, in the event loop, before anything else.
+
+        Raises ValueError if the setting that names it cannot be meant.
+        """
         return None
 
     async def close(self) -> None:
         """Called once, last."""
         return None
+
+
+class ContinuationStore(KnownContinuations, Protocol):
+    """One that learns. It may lose or refuse anything, and never raises for it."""
+
+    async def learn(self, lessons: Sequence[Lesson]) -> None:
+        """Count each lesson once more."""
+        ...
 
 
 class MemoryStore(ContinuationStore):

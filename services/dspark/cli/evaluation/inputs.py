@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dspark.cli.benchmark.plan import BenchPrompt, load_prompts
 from dspark.cli.failure import CliError
-from dspark.cli.text_input import checked
+from dspark.cli.text_input import checked, read_text
 
 _USAGE = 2
 
@@ -42,12 +42,7 @@ def read_inputs(texts: Sequence[Path], prompts: Path | None) -> EvalInputs:
 
 
 def _read_text(path: Path) -> str:
-    try:
-        text = path.read_bytes().decode()
-    except OSError as error:
-        raise CliError(f"--text {path}: {error.strerror}", _USAGE) from error
-    except UnicodeDecodeError as error:
-        raise CliError(f"--text {path}: is not UTF-8 text", _USAGE) from error
+    text = read_text(path, f"--text {path}")
     if not text:
         raise CliError(f"--text {path}: is empty", _USAGE)
     return text

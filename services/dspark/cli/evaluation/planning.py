@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from tokenizers import Tokenizer
 
 from dspark.cli.evaluation.config import EvalConfig
 from dspark.cli.evaluation.inputs import EvalInputs, EvalText
 from dspark.cli.failure import CliError
 from dspark.cli.models.model_config import config_number
+from dspark.cli.models.model_tokenizer import ModelTokenizer
 from dspark.verifier.evaluation.plan import EvaluationPlan, PromptWork
 
 _USAGE = 2
@@ -18,7 +16,7 @@ _USAGE = 2
 
 def make_plan(inputs: EvalInputs, config: EvalConfig, directory: Path) -> EvaluationPlan:
     """Encode with special tokens parsed; raises CliError for what the model cannot take."""
-    tokenizer = _ModelTokenizer(directory)
+    tokenizer = ModelTokenizer(directory)
     limit = config_number(directory, "max_position_embeddings")
     prefix = tokenizer.prefix()
     if inputs.texts:
@@ -31,33 +29,6 @@ def make_plan(inputs: EvalInputs, config: EvalConfig, directory: Path) -> Evalua
     )
 
 
-class _ModelTokenizer:
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / "tokenizer.json"
-        try:
-            self._tokenizer: Any = Tokenizer.from_file(str(self._path))
-        # The package raises nothing more special.
-        except Exception as error:
-            raise CliError(f"{self._path}: {error}", _USAGE) from error
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        self._vocab_size = config_number(directory, "vocab_size")
-
-    def encode(self, text: str) -> list[int]:
-        token_ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-        if self._vocab_size is not None and max(token_ids, default=0) >= self._vocab_size:
-            problem = f"gives token {max(token_ids)} of a model with {self._vocab_size}"
-            raise CliError(f"{self._path}: {problem}", _USAGE)
-        return token_ids
-
-    def prefix(self) -> list[int]:
-        """What the tokenizer itself puts before a text, such as a beginning of sequence."""
-        plain = self._tokenizer.encode("a", add_special_tokens=False).ids
-        full: list[int] = self._tokenizer.encode("a", add_special_tokens=True).ids
-        starts = range(len(full) - len(plain) + 1)
-        return next((full[:at] for at in starts if full[at : at + len(plain)] == plain), [])
-
-
 def _check_context(context: int, prefix: list[int], limit: int | None) -> None:
     least = len(prefix) + 2
     if context < least:
@@ -67,7 +38,7 @@ def _check_context(context: int, prefix: list[int], limit: int | None) -> None:
         raise CliError(f"--context {context}: {problem}", _USAGE)
 
 
-def _text_ids(tokenizer: _ModelTokenizer, text: EvalText) -> list[int]:
+def _text_ids(tokenizer: ModelTokenizer, text: EvalText) -> list[int]:
     token_ids = tokenizer.encode(text.text)
     if len(token_ids) < 2:
         problem = "is a text of less than 2 tokens: there is nothing to predict"
@@ -76,7 +47,7 @@ def _text_ids(tokenizer: _ModelTokenizer, text: EvalText) -> list[int]:
 
 
 def _prompts(
-    tokenizer: _ModelTokenizer, inputs: EvalInputs, max_tokens: int, limit: int | None
+    tokenizer: ModelTokenizer, inputs: EvalInputs, max_tokens: int, limit: int | None
 ) -> list[PromptWork]:
     """Each prompt with the tokens that its continuation may have within the model's positions."""
     works = []

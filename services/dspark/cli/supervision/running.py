@@ -10,6 +10,7 @@ from dspark.cli.models.model_config import check_max_model_len
 from dspark.cli.models.prepare import PreparedModel
 from dspark.cli.progress import Part, Progress
 from dspark.cli.services_config import ServicesConfig
+from dspark.cli.supervision.corpora import check_corpora
 from dspark.cli.supervision.runtime_dir import log_dir
 from dspark.cli.supervision.spec import Addresses, service_specs
 from dspark.cli.supervision.supervisor import Supervisor
@@ -31,6 +32,7 @@ async def running_services(
     Raises CliError before any start if the model cannot be served as the config asks.
     """
     check_max_model_len(config.max_model_len, model)
+    check_corpora(config, model)
     view = _StartView()
     supervisor = Supervisor(
         service_specs(config, model, addresses, sockets), log_dir(), view.update, progress.note
