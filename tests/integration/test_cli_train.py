@@ -26,8 +26,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def train(model: Path, out: Path, *flags: str) -> int:
-    common = ["train", "ngram", "--target", str(model), "--out", str(out)]
+def train(model: Path, out: Path, *flags: str, source: str = "ngram") -> int:
+    common = ["train", source, "--target", str(model), "--out", str(out)]
     return run([*common, "--prompt-template", TEMPLATE, "--max-answer-tokens", "24", *flags])
 
 
@@ -99,3 +99,27 @@ def test_texts_of_another_target_are_refused(
     byte_tokenizer().save(str(other / "tokenizer.json"))
     assert train(other, trained, "--self-generate", "50") == 1
     assert "holds other texts: target_digest differ" in capsys.readouterr().err
+
+
+def test_heads_are_trained_and_serve(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    flags = ["--self-generate", str(GENERATED), "--steps", "5", "--threads", "1"]
+    assert train(model, out, *flags, source="medusa") == 0
+    assert "held out, first guess right by head" in capsys.readouterr().out
+    card = json.loads((out / "card.json").read_text())
+    assert len(card["medusa"]["validation_top1"]) == 4
+    weights = str(out / "medusa.safetensors")
+    build_sources(CandidatesConfig(sources=("medusa",), model=str(model), medusa_weights=weights))
+    # The texts have more than ngram needs, and will do for it.
+    assert train(model, out, "--self-generate", str(GENERATED)) == 0
+    assert set(json.loads((out / "card.json").read_text())) >= {"medusa", "ngram"}
+    assert run(["train", "report", "--out", str(out)]) == 0
+    report = (out / "report.html").read_text()
+    assert report.count("<svg") == 2 and "validation_top1" in report
+
+
+def test_a_report_of_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "report", "--out", str(tmp_path)]) == 1
+    assert "train a source first" in capsys.readouterr().err

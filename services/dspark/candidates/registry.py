@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
 from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.learned_weights import NoWeights, find_weights
 from dspark.candidates.sources import corpus_name
 from dspark.candidates.sources.corpus import corpus_source
 from dspark.candidates.sources.interface import CandidateSource
+from dspark.candidates.sources.medusa import MedusaSource
+from dspark.candidates.sources.medusa_file import read_heads
 from dspark.candidates.sources.ngram import NgramSource
 from dspark.candidates.sources.ngram_table import read_table
 from dspark.candidates.sources.recycle import RecycleSource
@@ -29,11 +32,17 @@ def _ngram(config: CandidatesConfig) -> NgramSource:
     return NgramSource(table)
 
 
+def _medusa(config: CandidatesConfig) -> MedusaSource:
+    weights = find_weights("medusa.safetensors", config.medusa_weights, config.model)
+    return MedusaSource(read_heads(weights, Path(config.model or "")))
+
+
 REGISTRY: dict[str, SourceFactory] = {
     RecycleSource.name: lambda config: RecycleSource(),
     SuffixSource.name: lambda config: SuffixSource(),
     "retrieval": retrieval_source,
     NgramSource.name: _ngram,
+    MedusaSource.name: _medusa,
 }
 NAMED: dict[str, NamedSourceFactory] = {corpus_name.KIND: corpus_source}
 """Kinds of sources of which there may be several: each is called ``KIND:NAME``."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any, BinaryIO
 
-_LENGTH_BYTES = 8
-_MAX_HEADER_BYTES = 100 << 20
+from dspark.candidates.safetensors_file import read_header
+
 # A tensor as long as this is known by its beginning: reading all of a large model takes minutes.
 _BYTES_A_TENSOR = 64 << 10
 
@@ -39,20 +38,9 @@ def target_digest(directory: Path) -> str:
 
 def _tensors(path: Path) -> list[tuple[str, tuple[str, bytes]]]:
     with path.open("rb") as file:
-        header, first = _header(path, file)
+        header, first = read_header(path, file)
+        header.pop("__metadata__", None)
         return [(name, _tensor(file, first, entry)) for name, entry in header.items()]
-
-
-def _header(path: Path, file: BinaryIO) -> tuple[dict[str, dict[str, Any]], int]:
-    length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-    if not 2 <= length <= _MAX_HEADER_BYTES:
-        raise ValueError(f"{path} is no safetensors file")
-    try:
-        header = json.loads(file.read(length))
-    except ValueError as error:
-        raise ValueError(f"{path} is no safetensors file: {error}") from error
-    header.pop("__metadata__", None)
-    return header, _LENGTH_BYTES + length
 
 
 def _tensor(file: BinaryIO, first: int, entry: dict[str, Any]) -> tuple[str, bytes]:

@@ -13,7 +13,7 @@ from dspark.scheduler.policy import POLICIES
 from dspark.verifier.config import EXACTNESS, WEIGHT_DTYPES, VerifierConfig
 
 _SCHEDULER = ("policy", "num_draft_tokens", "max_num_seqs")
-_CANDIDATES = ("sources", "corpus", "ngram_table")
+_CANDIDATES = ("sources", "corpus", "ngram_table", "medusa_weights")
 _VERIFIER = ("kv_tokens", "block_size", "max_model_len", "exactness", "kernels", "weight_dtype")
 
 
@@ -44,6 +44,11 @@ class ServicesConfig:
     )
     ngram_table: str | None = _of(
         CandidatesConfig, "ngram_table", "n-gram table; unset: the one that ships for the model"
+    )
+    medusa_weights: str | None = _of(
+        CandidatesConfig,
+        "medusa_weights",
+        "weights of the source medusa; unset: those that ship for the model",
     )
     corpus: tuple[str, ...] = _of(
         CandidatesConfig, "corpus", "comma-separated NAME=FILE of sources corpus:NAME", unset=()

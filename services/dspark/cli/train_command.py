@@ -13,7 +13,12 @@ from dspark.config import add_arguments, from_namespace
 
 NAME = "train"
 HELP = "train a learned source for a target on text that the target writes"
-SOURCES = {"ngram": "a table of what follows the last tokens"}
+SOURCES = {
+    "ngram": "a table of what follows the last tokens",
+    "medusa": "heads that guess several places ahead from the target's hidden states",
+}
+_REPORT = "report"
+_REPORT_HELP = "write how trainings went as one HTML file"
 _USAGE = 2
 
 
@@ -23,6 +28,8 @@ def add_parser(parser: argparse.ArgumentParser) -> None:
         source = sources.add_parser(name, help=text, description=text, allow_abbrev=False)
         _add_files(source)
         add_arguments(source, TrainConfig)
+    report = sources.add_parser(_REPORT, help=_REPORT_HELP, description=_REPORT_HELP)
+    report.add_argument("--out", type=Path, required=True, help="directory of the trainings")
 
 
 def _add_files(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +60,8 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.source == _REPORT:
+        return _write_report(arguments.out)
     config = from_namespace(TrainConfig, arguments)
     if not arguments.data and not config.self_generate:
         raise CliError("give --data FILE, --self-generate N, or both", _USAGE)
@@ -80,6 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         weight_dtype=config.weight_dtype,
         threads=config.threads,
         seed=config.seed,
+        steps=config.steps,
     )
     try:
         with progress.part("writing texts") as part:
@@ -90,4 +100,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise CliError(str(error)) from error
     for line in report:
         print(line)
+    return 0
+
+
+def _write_report(out: Path) -> int:
+    from dspark.training.errors import TrainingFailed
+    from dspark.training.report import write_report
+
+    try:
+        print(write_report(out))
+    except (OSError, ValueError, TrainingFailed) as error:
+        raise CliError(str(error)) from error
     return 0

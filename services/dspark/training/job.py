@@ -20,7 +20,8 @@ from dspark.training.prompt_layout import USER, PromptLayout
 from dspark.training.self_generation import MAX_PROMPT_TOKENS, SelfGeneration
 from dspark.training.target import Target, load_target
 from dspark.training.text_generator import TextGenerator
-from dspark.training.text_store import StoreMeta, TextStore
+from dspark.training.text_store import StoreMeta, TextStore, stored_layers
+from dspark.training.trainer import TrainingRun
 from dspark.training.trainers import TRAINERS
 
 TEXTS = "texts"
@@ -45,6 +46,7 @@ class TrainingJob:
     weight_dtype: str
     threads: int
     seed: int
+    steps: int = 900
 
     def collect(self, say: Say) -> TextStore:
         """The texts, of which an earlier run may have left some. Raises TrainingFailed."""
@@ -85,12 +87,25 @@ class TrainingJob:
             "self_generated": self.self_generate,
         }
         try:
-            result = TRAINERS[self.source].train(store, self.out, about, say)
+            result = TRAINERS[self.source].train(self._run(store, about, say))
         except (OSError, ValueError) as error:
             raise TrainingFailed(str(error)) from error
         card = self._card() | {"target_digest": store.meta.target_digest, self.source: result.card}
         (self.out / "card.json").write_text(json.dumps(card, indent=1) + "\n")
         return result.lines
+
+    def _run(self, store: TextStore, about: dict[str, Any], say: Say) -> TrainingRun:
+        return TrainingRun(
+            store=store,
+            model_dir=self.model_dir,
+            out=self.out,
+            about=about,
+            say=say,
+            special_ids=TextTokenizer(self.model_dir).special_ids,
+            steps=self.steps,
+            threads=self.threads,
+            seed=self.seed,
+        )
 
     def _card(self) -> dict[str, Any]:
         """What earlier trainings into the same directory wrote."""
@@ -132,5 +147,8 @@ class TrainingJob:
 
     def _meta(self, target: Target) -> StoreMeta:
         layers = TRAINERS[self.source].layers
+        known = stored_layers(self.out / TEXTS)
+        if set(layers) <= set(known):
+            layers = known
         digest = target_digest(self.model_dir)
         return StoreMeta(digest, target.vocab_size, target.hidden_size, layers)

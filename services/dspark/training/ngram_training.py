@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dspark.candidates.config import CandidatesConfig
-from dspark.candidates.proposer import Proposer
-from dspark.candidates.sources.interface import CandidateSource
 from dspark.candidates.sources.ngram import NgramSource
 from dspark.candidates.sources.ngram_table import NgramTable
 from dspark.candidates.sources.suffix import SuffixSource
+from dspark.training.held_out import acceptance_of, split
 from dspark.training.ngram_counts import NgramText, build_table
-from dspark.training.replay import Acceptance, replay
+from dspark.training.replay import Acceptance
 from dspark.training.text_store import StoredText
 
 # Continuations kept of contexts of 1, 2, 3 tokens and of 4.
@@ -22,9 +19,6 @@ WIDTHS = (8, 4, 3, 2)
 # quarter of these, but requests in use are less alike than those that a model invents; acceptance
 # on recorded answers to other prompts changes by less than 1 % from these to twice as much.
 ESCAPES = (24.0, 16.0, 8.0, 4.0)
-HELD_OUT_EVERY = 20
-MAX_REPLAYED = 60
-REPORT_NODES = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +37,10 @@ def train_ngram(texts: Sequence[StoredText], target_digest: str, vocab_size: int
 
     Raises ValueError when there are too few texts to hold any out.
     """
-    held_out = texts[::HELD_OUT_EVERY]
-    counted = [text for index, text in enumerate(texts) if index % HELD_OUT_EVERY]
-    if not counted:
-        raise ValueError(f"{len(texts)} texts are too few")
-    trial = build_table(_ngram_texts(counted), WIDTHS, ESCAPES, target_digest)
+    counted, held_out = split(texts)
+    trial = table_of(counted, target_digest)
     return TrainedNgram(
-        table=build_table(_ngram_texts(texts), WIDTHS, ESCAPES, target_digest),
+        table=table_of(texts, target_digest),
         num_texts=len(texts),
         num_tokens=sum(len(text.token_ids) - text.num_prompt_tokens for text in texts),
         alone=acceptance_of([NgramSource(trial)], held_out, vocab_size),
@@ -57,24 +48,7 @@ def train_ngram(texts: Sequence[StoredText], target_digest: str, vocab_size: int
     )
 
 
-def acceptance_of(
-    sources: Sequence[CandidateSource], texts: Sequence[StoredText], vocab_size: int
-) -> Acceptance:
-    """Of trees of ``REPORT_NODES`` nodes, over the first texts."""
-    config = CandidatesConfig(propose_deadline_ms=1e6, vocab_size=vocab_size)
-    acceptance = Acceptance()
-
-    async def run() -> None:
-        proposer = Proposer(sources, config)
-        for index, text in enumerate(texts[:MAX_REPLAYED]):
-            token_ids = text.token_ids.tolist()
-            await replay(
-                proposer, str(index), token_ids, text.num_prompt_tokens, REPORT_NODES, acceptance
-            )
-
-    asyncio.run(run())
-    return acceptance
-
-
-def _ngram_texts(texts: Sequence[StoredText]) -> list[NgramText]:
-    return [NgramText(text.token_ids, text.num_prompt_tokens) for text in texts]
+def table_of(texts: Sequence[StoredText], target_digest: str) -> NgramTable:
+    """The table that these texts give."""
+    counted = [NgramText(text.token_ids, text.num_prompt_tokens) for text in texts]
+    return build_table(counted, WIDTHS, ESCAPES, target_digest)

@@ -6,7 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dspark.candidates.proposer import Proposer
+from dspark.candidates.sources.interface import CandidateSource
+from dspark.features import Features
 from dspark.proposal import CandidatesUpdate, ProposeItem, SequenceEnd, SequenceUpdate
 from dspark.token_tree import TokenTree
 
@@ -74,6 +79,21 @@ def accepted_path(tree: TokenTree, truth: Sequence[int]) -> list[int]:
     return path
 
 
+@dataclass(frozen=True, slots=True)
+class TextFeatures:
+    """``values`` bfloat16 as uint16 [num_tokens, num_layers, hidden_size] from a text's start."""
+
+    layers: tuple[int, ...]
+    values: NDArray[np.uint16]
+
+    def of(self, source: CandidateSource, end: int) -> Features:
+        """What ``source`` wants of the tokens before ``end``."""
+        start = max(0, end - source.num_features)
+        places = [self.layers.index(layer) for layer in source.feature_layers]
+        chosen = np.ascontiguousarray(self.values[start:end, places])
+        return Features(start, (end - start, len(places), chosen.shape[2]), chosen.tobytes())
+
+
 async def replay(
     proposer: Proposer,
     name: str,
@@ -81,15 +101,22 @@ async def replay(
     num_prompt_tokens: int,
     max_nodes: int,
     acceptance: Acceptance,
+    features: TextFeatures | None = None,
 ) -> None:
-    """Decode one text whose tokens are known; its first token comes with the prompt's pass."""
+    """Decode one text whose tokens are known; its first token comes with the prompt's pass.
+
+    With ``features`` sources see what a target would hand to them before each proposal.
+    """
     done = num_prompt_tokens + 1
     update = CandidatesUpdate(
         (SequenceUpdate(name, 1, 0, tuple(token_ids[:done]), num_prompt_tokens),)
     )
     while done < len(token_ids):
         item = ProposeItem(name, 1, done, max_nodes, MAX_DEPTH)
-        tree = (await proposer.propose(update, [item])).proposals[0].tree
+        proposer.observe(update)
+        if features is not None:
+            _hand_out(proposer, item, features)
+        tree = (await proposer.propose(CandidatesUpdate(), [item])).proposals[0].tree
         # The last token of a text is always the bonus token.
         path = accepted_path(tree, token_ids[done:-1])
         acceptance.add(tree, path)
@@ -97,3 +124,12 @@ async def replay(
         update = CandidatesUpdate((SequenceUpdate(name, 1, done, new),))
         done += len(new)
     proposer.observe(CandidatesUpdate(releases=(SequenceEnd(name, 1, False),)))
+
+
+def _hand_out(proposer: Proposer, item: ProposeItem, features: TextFeatures) -> None:
+    """The anchor itself is not computed yet, so its hidden states do not exist."""
+    sequence = proposer.sequences.find(item)
+    for runner in proposer.runners:
+        if sequence is not None and runner.source.num_features:
+            seen = features.of(runner.source, len(sequence) - 1)
+            runner.source.observe_features(sequence, seen)

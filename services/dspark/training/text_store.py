@@ -39,6 +39,15 @@ class StoredText:
     features: NDArray[np.uint16]
 
 
+def stored_layers(folder: Path) -> tuple[int, ...]:
+    """The layers whose hidden states a folder has; none where there is no store yet."""
+    path = folder / "meta.json"
+    try:
+        return tuple(json.loads(path.read_text())["layers"]) if path.exists() else ()
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+
+
 class TextStore:
     """The texts of one target. Raises ValueError for a folder of another one."""
 
