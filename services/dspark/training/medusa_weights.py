@@ -45,4 +45,6 @@ def write_weights(
     }
     partial = path.with_suffix(".partial")
     save_file(halves | numbers, partial, metadata)
+    # The library makes files that others cannot read; a service may run as another user.
+    partial.chmod(0o644)
     os.replace(partial, path)
