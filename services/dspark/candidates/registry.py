@@ -44,12 +44,15 @@ REGISTRY: dict[str, SourceFactory] = {
     NgramSource.name: _ngram,
     MedusaSource.name: _medusa,
 }
+# Those that cost next to nothing to ask. A network pays only where the verifier runs elsewhere, or
+# where its guesses are better than what it costs: see docs/benchmarks.md.
+DEFAULT = (RecycleSource.name, SuffixSource.name, "retrieval", NgramSource.name)
 NAMED: dict[str, NamedSourceFactory] = {corpus_name.KIND: corpus_source}
 """Kinds of sources of which there may be several: each is called ``KIND:NAME``."""
 
 
 def build_sources(config: CandidatesConfig) -> list[CandidateSource]:
-    """The named sources, in the config's order; without names all that have what they need.
+    """The named sources, in the config's order; without names the default ones that can run.
 
     Raises ValueError for a name that is not known, or stands for something that is not there.
     """
@@ -60,7 +63,7 @@ def build_sources(config: CandidatesConfig) -> list[CandidateSource]:
     if config.sources:
         return [_build_named(config, name) for name in config.sources]
     corpora = map(corpus_name.source_name, config.corpus_files)
-    found = (_build_if_possible(config, name) for name in (*REGISTRY, *corpora))
+    found = (_build_if_possible(config, name) for name in (*DEFAULT, *corpora))
     return [source for source in found if source is not None]
 
 

@@ -90,9 +90,12 @@ def _candidates(config: ServicesConfig, model: PreparedModel, address: str) -> S
         vocab_size=config_number(model.directory, "vocab_size"),
         drain_s=_DRAIN_S,
     )
+    # A pool of threads for products of matrices would go on spinning on the verifier's cores.
+    environment = {"OPENBLAS_NUM_THREADS": "1"}
     # The URL may hold a password, which must not show in the list of processes.
-    secret = {"DSPARK_REDIS_URL": config.redis_url} if config.redis_url else {}
-    return _spec("candidates", address, "CandidatesService", settings, config.given, secret)
+    if config.redis_url:
+        environment["DSPARK_REDIS_URL"] = config.redis_url
+    return _spec("candidates", address, "CandidatesService", settings, config.given, environment)
 
 
 def _verifier(config: ServicesConfig, model: PreparedModel, address: str) -> ServiceSpec:
@@ -111,7 +114,7 @@ def _spec(
     service: str,
     settings: Any,
     given: Collection[str],
-    secret: dict[str, str] | None = None,
+    environment: dict[str, str] | None = None,
 ) -> ServiceSpec:
     return ServiceSpec(
         name=name,
@@ -120,5 +123,5 @@ def _spec(
         health_name=f"dspark.v1.{service}",
         arguments=to_arguments(settings, given),
         # The sockets between the services are private, and nobody else is served unasked.
-        environment=DEPLOYMENT_VARIABLES | (secret or {}),
+        environment=DEPLOYMENT_VARIABLES | (environment or {}),
     )
