@@ -22,7 +22,8 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
     listen: str = setting("127.0.0.1:50053", "address: host:port or unix:/path")
     sources: tuple[str, ...] = setting(
         (),
-        "comma-separated names of the sources to run; unset: recycle,suffix,retrieval,ngram and corpora, as far as they have what they need",
+        "comma-separated names of the sources to run; unset: recycle, suffix, retrieval, corpora "
+        "with a file, and ngram if a table fits",
     )
     corpus: tuple[str, ...] = setting(
         (), "comma-separated NAME=FILE of sources corpus:NAME; one without a file is in Redis"
