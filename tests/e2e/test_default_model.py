@@ -43,7 +43,7 @@ def test_the_tokenizer_knows_the_markers_of_a_turn() -> None:
 def test_the_server_is_strict(client: Client) -> None:
     (model,) = client.models()
     assert (model.id, model.max_model_len, model.exactness) == (DEFAULT_MODEL, 8192, "strict")
-    assert model.sources == ("recycle", "suffix", "retrieval")
+    assert model.sources == ("recycle", "suffix", "retrieval", "ngram")
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
