@@ -32,6 +32,7 @@ from dspark.proposal import (
     Successors,
 )
 from dspark.token_tree import TokenTree
+from dspark.training.replay import accepted_path
 
 MAX_DEPTH = 16
 MIXES = ["suffix", "recycle", "retrieval", "recycle,suffix", "recycle,suffix,retrieval"]
@@ -75,18 +76,6 @@ class Tally:
             self.accepted.update(tree.sources_of(node))
 
 
-def walk(tree: TokenTree, truth: list[int]) -> list[int]:
-    """The nodes on the path of ``truth``, from the anchor down."""
-    path: list[int] = []
-    entry = 0
-    for token_id in truth:
-        entry = tree.children[entry].get(token_id, 0)
-        if entry == 0:
-            break
-        path.append(entry - 1)
-    return path
-
-
 def observed(trace: dict[str, Any], done: int, tree: TokenTree, path: list[int]) -> Successors:
     """The logits rows of one verified tree, as far as the trace has them."""
     rows = trace["rows"]
@@ -114,7 +103,7 @@ async def replay(proposer: Proposer, name: str, trace: dict[str, Any], max_nodes
         item = ProposeItem(name, 0, len(prompt) + done, max_nodes, MAX_DEPTH)
         outcome = await proposer.propose(update, [item])
         tree = outcome.proposals[0].tree
-        path = walk(tree, text[done : len(trace["rows"]) - 1])
+        path = accepted_path(tree, text[done : len(trace["rows"]) - 1])
         tally.count(tree, path)
         new = tuple(text[done : done + len(path) + 1])
         update = CandidatesUpdate(

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.acceptance_replay import Tally, observed, replay_all, walk
+from bench.acceptance_replay import Tally, observed, replay_all
 from dspark.token_tree import TokenTree
+from dspark.training.replay import accepted_path
 
 TOP_K = 8
 # The text counts from 0 to 9 again and again, which the target is sure of.
@@ -46,13 +47,13 @@ async def _twice(source: str) -> list[Tally]:
 
 def test_the_walk_ends_where_no_child_fits() -> None:
     tree = TokenTree((5, 1, 2, 3), (0, 0, 2, 3), (1,) * 4, (0.5,) * 4, ("a",))
-    assert walk(tree, [1, 2, 9]) == [1, 2]
-    assert walk(tree, [7]) == []
+    assert accepted_path(tree, [1, 2, 9]) == [1, 2]
+    assert accepted_path(tree, [7]) == []
 
 
 def test_rows_of_wrong_siblings_are_observed_too() -> None:
     tree = TokenTree((0, 3, 1, 4), (0, 0, 1, 2), (1,) * 4, (0.5,) * 4, ("a",))
-    seen = observed(trace(), 0, tree, walk(tree, TEXT))
+    seen = observed(trace(), 0, tree, accepted_path(tree, TEXT))
     # the anchor, the right child, its wrong sibling, the right grandchild; not the sibling's child
     assert seen.row_token_ids == (9, 0, 3, 1)
     assert seen.top_token_ids[TOP_K : TOP_K + 2] == (1, 2)
