@@ -60,8 +60,10 @@ class TrainingJob:
             raise TrainingFailed(str(error)) from error
         generator = TextGenerator(target.engine, self.texts_at_once, store.meta.layers)
         seed = self.seed + len(store)
-        # A run that goes on does not answer again what is answered already.
-        jobs = answer_jobs(prompts[len(store) :], self.max_answer_tokens, seed)
+        # A run that goes on does not answer again what is answered already, in whatever order.
+        answered = store.prompts()
+        waiting = [prompt for prompt in prompts if prompt not in answered]
+        jobs = answer_jobs(waiting, self.max_answer_tokens, seed)
         most = len(prompts) * self.max_answer_tokens
         collect(generator, jobs, keeps_all, store, most, say)
         if self.self_generate:

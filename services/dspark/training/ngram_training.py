@@ -26,8 +26,6 @@ class TrainedNgram:
     """The table, and its acceptance on held-out texts: alone and with ``suffix``."""
 
     table: NgramTable
-    num_texts: int
-    num_tokens: int
     alone: Acceptance
     with_suffix: Acceptance
 
@@ -41,8 +39,6 @@ def train_ngram(texts: Sequence[StoredText], target_digest: str, vocab_size: int
     trial = table_of(counted, target_digest)
     return TrainedNgram(
         table=table_of(texts, target_digest),
-        num_texts=len(texts),
-        num_tokens=sum(len(text.token_ids) - text.num_prompt_tokens for text in texts),
         alone=acceptance_of([NgramSource(trial)], held_out, vocab_size),
         with_suffix=acceptance_of([NgramSource(trial), SuffixSource()], held_out, vocab_size),
     )

@@ -102,6 +102,10 @@ class TextStore:
             start += length
         return found
 
+    def prompts(self) -> set[tuple[int, ...]]:
+        """The prompts of all texts."""
+        return {tuple(text.token_ids[: text.num_prompt_tokens].tolist()) for text in self.texts()}
+
     def _check_meta(self) -> None:
         path = self._path("meta.json")
         meta = {"version": VERSION, **asdict(self.meta), "layers": list(self.meta.layers)}

@@ -19,7 +19,7 @@ from harness.tiny_models import VOCAB_SIZE, save_tiny_model
 
 HIDDEN = 48
 LAYERS = (1, 0)
-STEPS = 60
+STEPS = 200
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,8 @@ def test_learns_what_the_texts_say(trained: tuple[Path, TrainResult]) -> None:
     losses = [e["loss"] for e in ProgressFile(out / "medusa.progress.jsonl").read() if "loss" in e]
     assert len(losses) == STEPS
     assert losses[-1] < 0.7 * losses[0]
-    # By chance one in 60; most of so few steps is warm-up.
-    assert result.card["validation_top1"][0] > 0.1
-    assert result.card["alone"]["acceptance_length"] > 1
+    assert result.card["validation_top1"][0] > 0.9
+    assert result.card["alone"]["acceptance_length"] > 2
     assert set(result.card) >= {"with_suffix", "with_ngram_and_suffix", "temperatures"}
     assert any("held out, alone" in line for line in result.lines)
 

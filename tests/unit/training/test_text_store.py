@@ -30,6 +30,7 @@ def test_texts_come_back_as_they_were(tmp_path: Path) -> None:
     assert first.token_ids.tolist() == [1, 2, 3, 4]
     assert (first.num_prompt_tokens, second.num_prompt_tokens) == (2, 1)
     assert second.token_ids.tolist() == [5, 6, 7]
+    assert store.prompts() == {(1, 2), (5,)}
     assert np.array_equal(first.features, features(4, 0))
     assert np.array_equal(second.features, features(3, 100))
 
