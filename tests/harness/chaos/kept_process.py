@@ -9,6 +9,7 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from dspark.cli.supervision.spec import PROCESS_VARIABLES
 from harness.repository import ROOT
 
 RESTART_PAUSE_S = 0.2
@@ -37,7 +38,8 @@ class KeptProcess:
         self.exits: list[int] = []
         self._command = command
         # Some programs are modules of this harness.
-        self._environment = {"PYTHONPATH": str(ROOT / "tests"), **(environment or {})}
+        self._environment = PROCESS_VARIABLES | {"PYTHONPATH": str(ROOT / "tests")}
+        self._environment |= environment or {}
         self._is_ready = is_ready
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None

@@ -57,6 +57,15 @@ def test_services_find_each_other(model: PreparedModel, tmp_path: Path) -> None:
     assert configs["candidates"].vocab_size == 97
 
 
+def test_processes_keep_their_heaps_few_and_candidates_their_threads(
+    model: PreparedModel, tmp_path: Path
+) -> None:
+    specs = service_specs(ServicesConfig(), model, ADDRESSES, tmp_path)
+    assert {spec.environment["MALLOC_ARENA_MAX"] for spec in specs} == {"2"}
+    single = {spec.name for spec in specs if spec.environment.get("OMP_NUM_THREADS") == "1"}
+    assert single == {"candidates"}
+
+
 def test_corpora_reach_the_candidates(model: PreparedModel, tmp_path: Path) -> None:
     given = ServicesConfig(
         sources=("recycle", "corpus:a", "corpus:b"), corpus=("a=/x y", "b=z"), redis_url="redis://h"

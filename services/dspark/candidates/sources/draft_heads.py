@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dspark.candidates.linear_layer import linear_layer
 from dspark.candidates.target_matrices import TargetMatrices, rms_normalised
 
 Floats = NDArray[np.float32]
@@ -72,20 +73,18 @@ class AnchoredHeads(DraftHeads):
         self.hidden_size, self.vocab_size = target.hidden_size, target.vocab_size
         self.token_ids, self.temperatures = token_ids, temperatures
         self._target = target
-        # Laid out so that both products read their weights row by row.
-        self._weight, self._offset = np.ascontiguousarray(weight.T), offset
-        self._head = np.ascontiguousarray(target.head_rows(token_ids).T)
+        self._blocks = linear_layer(weight, offset)
+        self._head = linear_layer(target.head_rows(token_ids))
         rows = {int(token_id): row for row, token_id in enumerate(token_ids)}
         self._markov = MarkovBias(*markov, rows)
 
     def logits(self, hidden: Floats, anchors: TokenIds) -> Floats:
         num_heads = len(self.temperatures)
         embedded = rms_normalised(self._target.embedding_rows(anchors))
-        inner = np.concatenate((hidden, embedded), axis=1) @ self._weight + self._offset
+        inner = self._blocks(np.concatenate((hidden, embedded), axis=1))
         blocks = silu(inner).reshape(len(hidden), num_heads, self.hidden_size)
         states = (blocks + hidden[:, None]).reshape(-1, self.hidden_size)
-        logits = (states @ self._head).reshape(len(hidden), num_heads, -1)
-        return np.asarray(logits, dtype=np.float32)
+        return self._head(states).reshape(len(hidden), num_heads, -1)
 
     def bias(self, previous: int, columns: TokenIds) -> Floats | None:
         return self._markov.of(previous, columns)

@@ -24,6 +24,10 @@ DEPLOYMENT_VARIABLES = {
     "DSPARK_METRICS_PORT": "0",
     "DSPARK_HEALTH_PORT": "0",
 }
+# Glibc would keep a heap for each of many threads, with what it held at its worst.
+PROCESS_VARIABLES = {"MALLOC_ARENA_MAX": "2"}
+# Pools of threads for products of matrices would go on spinning on the verifier's cores.
+SINGLE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 # Whoever stops a server by hand does not wait for long answers to end.
 _DRAIN_S = 2.0
 
@@ -90,8 +94,7 @@ def _candidates(config: ServicesConfig, model: PreparedModel, address: str) -> S
         vocab_size=config_number(model.directory, "vocab_size"),
         drain_s=_DRAIN_S,
     )
-    # A pool of threads for products of matrices would go on spinning on the verifier's cores.
-    environment = {"OPENBLAS_NUM_THREADS": "1"}
+    environment = dict(SINGLE_THREAD)
     # The URL may hold a password, which must not show in the list of processes.
     if config.redis_url:
         environment["DSPARK_REDIS_URL"] = config.redis_url
@@ -123,5 +126,5 @@ def _spec(
         health_name=f"dspark.v1.{service}",
         arguments=to_arguments(settings, given),
         # The sockets between the services are private, and nobody else is served unasked.
-        environment=DEPLOYMENT_VARIABLES | (environment or {}),
+        environment=DEPLOYMENT_VARIABLES | PROCESS_VARIABLES | (environment or {}),
     )
