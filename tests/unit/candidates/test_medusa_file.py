@@ -8,8 +8,10 @@ import torch
 from safetensors.torch import save_file
 
 from dspark.candidates.config import CandidatesConfig
+from dspark.candidates.linear_layer import FloatLinear
 from dspark.candidates.registry import build_sources
 from dspark.candidates.safetensors_file import SafetensorsFile
+from dspark.candidates.sources import draft_heads
 from dspark.candidates.sources.draft_heads import AnchoredHeads, DraftHeads
 from dspark.candidates.target_digest import target_digest
 
@@ -63,7 +65,10 @@ def heads_of(model: Path, weights: Path) -> DraftHeads:
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_logits_are_those_of_the_formula(tmp_path: Path, tied: bool) -> None:
+def test_logits_are_those_of_the_formula(
+    tmp_path: Path, tied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draft_heads, "linear_layer", FloatLinear)
     model = save_target(tmp_path / "model", tied=tied)
     heads = heads_of(model, save_own(tmp_path / "m.safetensors", model))
     hidden, anchors = np.ones((2, HIDDEN), dtype=np.float32), np.array([3, 4])
