@@ -65,7 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
     config = from_namespace(TrainConfig, arguments)
     if not arguments.data and not config.self_generate:
         raise CliError("give --data FILE, --self-generate N, or both", _USAGE)
-    for path in (*arguments.data, *arguments.exclude):
+    start = [Path(config.start_from)] if config.start_from else []
+    for path in (*arguments.data, *arguments.exclude, *start):
         if not path.is_file():
             raise CliError(f"{path}: no such file", _USAGE)
     progress = Progress()
@@ -90,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         threads=config.threads,
         seed=config.seed,
         steps=config.steps,
+        start_from=Path(config.start_from) if config.start_from else None,
     )
     try:
         with progress.part("writing texts") as part:

@@ -25,6 +25,9 @@ class TrainConfig:
     weight_dtype: str = setting("auto", "the target's weights", choices=WEIGHT_DTYPES)
     threads: int = setting(0, "threads; 0: all processors")
     steps: int = setting(900, "steps of sources that are optimised; ngram has none")
+    start_from: str | None = setting(
+        None, "weights of this source and target to learn on from, such as those that ship"
+    )
     seed: int = setting(0, "start of all random choices")
 
     def __post_init__(self) -> None:

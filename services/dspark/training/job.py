@@ -47,6 +47,7 @@ class TrainingJob:
     threads: int
     seed: int
     steps: int = 900
+    start_from: Path | None = None
 
     def collect(self, say: Say) -> TextStore:
         """The texts, of which an earlier run may have left some. Raises TrainingFailed."""
@@ -87,6 +88,7 @@ class TrainingJob:
             "answer_tokens": store.num_answer_tokens,
             "data": [path.name for path in self.data],
             "self_generated": self.self_generate,
+            **({"start_from": self.start_from.name} if self.start_from else {}),
         }
         try:
             result = TRAINERS[self.source].train(self._run(store, about, say))
@@ -107,6 +109,7 @@ class TrainingJob:
             steps=self.steps,
             threads=self.threads,
             seed=self.seed,
+            start_from=self.start_from,
         )
 
     def _card(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from dspark.training.draft_anchors import AnchorBatch, DraftAnchors
 from dspark.training.draft_vocabulary import draft_vocabulary
 from dspark.training.held_out import acceptance_of, split
 from dspark.training.medusa_model import NUM_HEADS, MedusaModel
+from dspark.training.medusa_start import trained_heads
 from dspark.training.medusa_validation import fitted_temperatures, held_out_batches, top1
 from dspark.training.medusa_weights import write_weights
 from dspark.training.ngram_training import table_of
@@ -77,10 +78,8 @@ class MedusaTrainer(Trainer):
 def _train(run: TrainingRun, path: Path) -> TrainedHeads:
     meta = run.store.meta
     learned, held_out = split(run.store.texts())
-    token_ids = draft_vocabulary(learned, meta.vocab_size, run.special_ids)
+    model, token_ids = _first_heads(run, learned)
     batches = held_out_batches(_anchors(run, held_out, token_ids))
-    torch.manual_seed(run.seed)
-    model = MedusaModel(TargetMatrices(run.model_dir), token_ids)
     model.to("cuda" if torch.cuda.is_available() else "cpu")
     _optimisation(run, model, _anchors(run, learned, token_ids), batches).run()
     temperatures = fitted_temperatures(model, batches)
@@ -91,6 +90,18 @@ def _train(run: TrainingRun, path: Path) -> TrainedHeads:
         temperatures=[round(float(value), 2) for value in temperatures],
         acceptance=_acceptance(run, path, learned, held_out),
     )
+
+
+def _first_heads(
+    run: TrainingRun, learned: Sequence[StoredText]
+) -> tuple[MedusaModel, NDArray[np.int64]]:
+    """The heads to start from, and their draft vocabulary."""
+    meta = run.store.meta
+    if run.start_from is not None:
+        return trained_heads(run.start_from, run.model_dir, meta.target_digest)
+    token_ids = draft_vocabulary(learned, meta.vocab_size, run.special_ids)
+    torch.manual_seed(run.seed)
+    return MedusaModel(TargetMatrices(run.model_dir), token_ids), token_ids
 
 
 def _anchors(
@@ -121,6 +132,7 @@ def _optimisation(
             "texts": len(run.store),
             "tokens": run.store.num_tokens,
             "target": run.store.meta.target_digest,
+            "start_from": str(run.start_from),
         },
         say=run.say,
         checkpoint_interval_s=run.checkpoint_interval_s,

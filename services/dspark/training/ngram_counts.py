@@ -13,6 +13,8 @@ from dspark.candidates.sources.ngram_table import MAX_SCORE, NgramOrder, NgramTa
 _FIRST = np.uint64(0xFF51AFD7ED558CCD)
 _SECOND = np.uint64(0xC4CEB9FE1A85EC53)
 TokenIds = NDArray[np.uint32]
+# Scores of eight bits do not tell how often a context occurred of which they leave less open.
+MAX_SPENT = 1 - 1 / MAX_SCORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,33 @@ def count(texts: Sequence[NgramText], order: int) -> OrderCounts:
     keys, following = pairs_of(texts, order)
     pairs = keys.astype(np.uint64) << np.uint64(32) | following
     distinct, counts = np.unique(pairs, return_counts=True)
-    keys = (distinct >> np.uint64(32)).astype(np.uint32)
-    places = np.lexsort((-counts, keys))
-    next_ids = (distinct & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    return OrderCounts(order, keys[places], next_ids[places], counts[places])
+    return _sorted(order, *_halves(distinct), counts)
+
+
+def counts_of(order: NgramOrder, escape: float) -> OrderCounts:
+    """About what an order of a table was made of: its scores are shares of an unknown total, which
+    their sum tells apart from ``escape``.
+    """
+    keys = np.array(order.keys, dtype=np.uint32)
+    token_ids = np.array(order.token_ids, dtype=np.uint32).reshape(len(keys), order.width)
+    scores = np.array(order.scores, dtype=np.float64).reshape(token_ids.shape) / MAX_SCORE
+    spent = np.minimum(scores.sum(axis=1, keepdims=True), MAX_SPENT)
+    counts = np.rint(scores * escape / (1 - spent)).astype(np.int64)
+    kept = counts > 0
+    rows = np.broadcast_to(keys[:, None], kept.shape)
+    return _sorted(order.order, rows[kept], token_ids[kept], counts[kept])
+
+
+def merged(first: OrderCounts, second: OrderCounts) -> OrderCounts:
+    """The counts of both. Raises ValueError if their contexts are not of one length."""
+    if first.order != second.order:
+        raise ValueError(f"contexts of {first.order} and of {second.order} tokens")
+    keys = np.concatenate((first.keys, second.keys))
+    next_ids = np.concatenate((first.next_ids, second.next_ids))
+    pairs = keys.astype(np.uint64) << np.uint64(32) | next_ids
+    distinct, places = np.unique(pairs, return_inverse=True)
+    counts = np.bincount(places, weights=np.concatenate((first.counts, second.counts)))
+    return _sorted(first.order, *_halves(distinct), counts.astype(np.int64))
 
 
 def make_order(counts: OrderCounts, width: int, escape: float) -> NgramOrder:
@@ -91,13 +116,31 @@ def build_table(
     widths: Sequence[int],
     escapes: Sequence[float],
     target_digest: str,
+    start: NgramTable | None = None,
 ) -> NgramTable:
-    """``widths[n - 1]`` continuations of each context of n tokens, with ``escapes[n - 1]``."""
-    orders = [
-        make_order(count(texts, order), widths[order - 1], escapes[order - 1])
-        for order in range(len(widths), 0, -1)
-    ]
+    """``widths[n - 1]`` continuations of each context of n tokens, with ``escapes[n - 1]``.
+
+    What was counted for ``start``, a table with these escapes, counts as well.
+    """
+    known = {order.order: order for order in start.orders} if start is not None else {}
+    orders: list[NgramOrder] = []
+    for order in range(len(widths), 0, -1):
+        counts, escape = count(texts, order), escapes[order - 1]
+        if order in known:
+            counts = merged(counts_of(known[order], escape), counts)
+        orders.append(make_order(counts, widths[order - 1], escape))
     return NgramTable(orders, target_digest)
+
+
+def _halves(pairs: NDArray[np.uint64]) -> tuple[NDArray[np.uint32], TokenIds]:
+    return (pairs >> np.uint64(32)).astype(np.uint32), pairs.astype(np.uint32)
+
+
+def _sorted(
+    order: int, keys: NDArray[np.uint32], next_ids: TokenIds, counts: NDArray[np.int64]
+) -> OrderCounts:
+    places = np.lexsort((-counts, keys))
+    return OrderCounts(order, keys[places], next_ids[places], counts[places])
 
 
 def _totals(counts: OrderCounts) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:

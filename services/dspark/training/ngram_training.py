@@ -30,21 +30,30 @@ class TrainedNgram:
     with_suffix: Acceptance
 
 
-def train_ngram(texts: Sequence[StoredText], target_digest: str, vocab_size: int) -> TrainedNgram:
+def train_ngram(
+    texts: Sequence[StoredText],
+    target_digest: str,
+    vocab_size: int,
+    start: NgramTable | None = None,
+) -> TrainedNgram:
     """Every 20th text is held out for the report, then counted like the others.
+
+    What was counted for ``start`` counts as well.
 
     Raises ValueError when there are too few texts to hold any out.
     """
     counted, held_out = split(texts)
-    trial = table_of(counted, target_digest)
+    trial = table_of(counted, target_digest, start)
     return TrainedNgram(
-        table=table_of(texts, target_digest),
+        table=table_of(texts, target_digest, start),
         alone=acceptance_of([NgramSource(trial)], held_out, vocab_size),
         with_suffix=acceptance_of([NgramSource(trial), SuffixSource()], held_out, vocab_size),
     )
 
 
-def table_of(texts: Sequence[StoredText], target_digest: str) -> NgramTable:
-    """The table that these texts give."""
+def table_of(
+    texts: Sequence[StoredText], target_digest: str, start: NgramTable | None = None
+) -> NgramTable:
+    """The table that these texts give, and those of ``start``."""
     counted = [NgramText(text.token_ids, text.num_prompt_tokens) for text in texts]
-    return build_table(counted, WIDTHS, ESCAPES, target_digest)
+    return build_table(counted, WIDTHS, ESCAPES, target_digest, start)

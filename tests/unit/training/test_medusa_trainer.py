@@ -131,3 +131,26 @@ def test_a_progress_file_survives_a_kill(tmp_path: Path) -> None:
     progress = ProgressFile(path)
     progress.keep_below(1)
     assert progress.read() == [{"step": 1}]
+
+
+def test_goes_on_from_earlier_weights(
+    model: Path, trained: tuple[Path, TrainResult], tmp_path: Path
+) -> None:
+    store = texts_in(tmp_path / "texts", model)
+    start = trained[0] / "medusa.safetensors"
+    result = train(store, model, tmp_path, steps=1, start_from=start)
+    assert result.card["validation_top1"][0] > 0.9
+    assert result.card["draft_vocabulary"] == trained[1].card["draft_vocabulary"]
+    (tmp_path / "cold").mkdir()
+    cold = train(store, model, tmp_path / "cold", steps=1)
+    assert cold.card["validation_top1"][0] < 0.5
+
+
+def test_weights_of_another_target_are_no_start(model: Path, tmp_path: Path) -> None:
+    other = save_tiny_model("llama", tmp_path / "other", seed=9)
+    store = texts_in(tmp_path / "texts", other)
+    (tmp_path / "out").mkdir()
+    train(store, other, tmp_path / "out", steps=1)
+    start = tmp_path / "out" / "medusa.safetensors"
+    with pytest.raises(ValueError, match="trained for another model"):
+        train(texts_in(tmp_path / "mine", model), model, tmp_path, start_from=start)

@@ -12,6 +12,8 @@ from dspark.training.ngram_counts import (
     build_table,
     context_hashes,
     count,
+    counts_of,
+    merged,
 )
 
 
@@ -57,3 +59,30 @@ def test_without_texts_the_table_is_empty() -> None:
     table = build_table([], [2, 2], [1.0, 1.0], "digest")
     assert table.num_contexts == 0
     assert table.successors((1, 2)) == []
+
+
+def test_a_table_tells_about_what_it_was_counted_from() -> None:
+    texts = [text(*[1, 2] * 9, 1, 3)]
+    table = build_table(texts, [3], [8.0], "digest")
+    counts = counts_of(table.orders[0], 8.0)
+    known = count(texts, 1)
+    assert counts.keys.tolist() == known.keys.tolist()
+    assert counts.next_ids.tolist() == known.next_ids.tolist()
+    assert counts.counts == pytest.approx(known.counts, abs=1)
+    assert sorted(known.counts.tolist()) == [1, 9, 9]
+
+
+def test_what_was_counted_before_counts_as_well() -> None:
+    first, second = text(1, 2, 1, 3, 1, 2), text(1, 2, 4, 4, 1, 3)
+    started = build_table(
+        [second], [3, 3], [8.0, 4.0], "d", build_table([first], [3, 3], [8.0, 4.0], "d")
+    )
+    whole = build_table([first, second], [3, 3], [8.0, 4.0], "d")
+    for order, expected in zip(started.orders, whole.orders, strict=True):
+        assert order.keys == expected.keys
+        assert order.scores == expected.scores
+
+
+def test_only_counts_of_one_order_can_be_merged() -> None:
+    with pytest.raises(ValueError, match="contexts of 1 and of 2 tokens"):
+        merged(count([text(1, 2)], 1), count([text(1, 2, 3)], 2))
