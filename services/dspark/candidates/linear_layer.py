@@ -45,7 +45,7 @@ class Int8Linear(LinearLayer):
         with warnings.catch_warnings():
             # PyTorch means to drop its own quantised tensors some day; floats take over then.
             warnings.simplefilter("ignore", UserWarning)
-            quantised = torch._make_per_channel_quantized_tensor(  # type: ignore[attr-defined]
+            quantised = torch._make_per_channel_quantized_tensor(
                 torch.from_numpy(codes),
                 torch.from_numpy(scales.astype(np.float64)),
                 torch.zeros(len(scales), dtype=torch.long),

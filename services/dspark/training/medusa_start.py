@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor
 
 from dspark.candidates.learned_weights import LearnedWeights
 from dspark.candidates.safetensors_file import SafetensorsFile
@@ -41,6 +41,6 @@ def trained_heads(
     return model, token_ids
 
 
-def _copy(file: SafetensorsFile, name: str, parameter: nn.Parameter) -> None:
+def _copy(file: SafetensorsFile, name: str, tensor: Tensor) -> None:
     with torch.no_grad():
-        parameter.copy_(torch.from_numpy(file.floats(name)))
+        tensor.copy_(torch.from_numpy(file.floats(name)))
