@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import TypeVar
 
 from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.proposer import Proposer
@@ -11,12 +12,14 @@ from dspark.candidates.sources.interface import CandidateSource
 from dspark.training.replay import Acceptance, TextFeatures, replay
 from dspark.training.text_store import StoredText
 
+Text = TypeVar("Text")
+
 HELD_OUT_EVERY = 20
 MAX_REPLAYED = 60
 REPORT_NODES = 15
 
 
-def split(texts: Sequence[StoredText]) -> tuple[list[StoredText], list[StoredText]]:
+def split(texts: Sequence[Text]) -> tuple[list[Text], list[Text]]:
     """Those to learn from, and every 20th. Raises ValueError when there are too few."""
     learned = [text for index, text in enumerate(texts) if index % HELD_OUT_EVERY]
     if not learned:

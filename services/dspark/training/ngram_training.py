@@ -32,28 +32,31 @@ class TrainedNgram:
 
 def train_ngram(
     texts: Sequence[StoredText],
+    counted: Sequence[NgramText],
     target_digest: str,
     vocab_size: int,
     start: NgramTable | None = None,
 ) -> TrainedNgram:
     """Every 20th text is held out for the report, then counted like the others.
 
-    What was counted for ``start`` counts as well.
+    ``counted`` has the same texts as they are counted. What was counted for ``start`` counts, too.
 
     Raises ValueError when there are too few texts to hold any out.
     """
-    counted, held_out = split(texts)
-    trial = table_of(counted, target_digest, start)
+    held_out = split(texts)[1]
+    trial = build_table(split(counted)[0], WIDTHS, ESCAPES, target_digest, start)
     return TrainedNgram(
-        table=table_of(texts, target_digest, start),
+        table=build_table(counted, WIDTHS, ESCAPES, target_digest, start),
         alone=acceptance_of([NgramSource(trial)], held_out, vocab_size),
         with_suffix=acceptance_of([NgramSource(trial), SuffixSource()], held_out, vocab_size),
     )
 
 
-def table_of(
-    texts: Sequence[StoredText], target_digest: str, start: NgramTable | None = None
-) -> NgramTable:
-    """The table that these texts give, and those of ``start``."""
-    counted = [NgramText(text.token_ids, text.num_prompt_tokens) for text in texts]
-    return build_table(counted, WIDTHS, ESCAPES, target_digest, start)
+def own_tokens(text: StoredText) -> NgramText:
+    """Each place of the answer counts for its own token."""
+    return NgramText.of(text.token_ids, text.num_prompt_tokens)
+
+
+def table_of(texts: Sequence[StoredText], target_digest: str) -> NgramTable:
+    """The table that the tokens of these texts give."""
+    return build_table([own_tokens(text) for text in texts], WIDTHS, ESCAPES, target_digest)
