@@ -27,6 +27,14 @@ def test_a_service_gets_the_base_and_its_extra(service: str) -> None:
     assert ("fastapi" in names) == (service == "gateway")
 
 
+def test_candidates_that_run_networks_add_torch() -> None:
+    assert names_of("candidates", "drafters") - names_of("candidates") == {
+        "torch",
+        "transformers",
+        "safetensors",
+    }
+
+
 def test_an_extra_of_extras_is_resolved() -> None:
     assert names_of("serve") == names_of("gateway", "scheduler", "candidates", "verifier", "cli")
     assert "dspark" not in names_of("serve")
