@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dspark.sampling import FinishReason, SamplingParams
 from dspark.token_tree import TokenTree
-from dspark.verifier.sampling.noise import KeyedNoise
+from dspark.keyed_noise import KeyedNoise
 
 
 def probabilities(logits: Sequence[float], params: SamplingParams) -> list[float]:
