@@ -40,6 +40,14 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
     medusa_weights: str | None = setting(
         None, "file of the source medusa, from 'dspark train medusa'; unset: the one that ships"
     )
+    draft_model: str | None = setting(
+        None,
+        "directory of the source draft: a causal model with the target's vocabulary, or one from "
+        "'dspark train draft'",
+    )
+    draft_kv_tokens: int = setting(
+        32_768, "tokens of all sequences that the source draft keeps K/V of"
+    )
     model_id: str = setting("", "the target's name, which separates models in a shared store")
     propose_deadline_ms: float = setting(10.0, "a tree that takes longer is dropped")
     max_tree_nodes: int = setting(256, "upper limit of the nodes of one tree")
@@ -113,5 +121,6 @@ _POSITIVE = (
     "redis_deadline_ms",
     "retrieval_ttl_s",
     "retrieval_max_entries",
+    "draft_kv_tokens",
     "drain_s",
 )
