@@ -1,14 +1,14 @@
 """The likeliest picks of a target that draws with keyed noise, from a drafter's logits (pure).
 
-The target takes ``argmax(logits / temperature + g)`` with noise ``g`` that depends on seed, position
-and token alone. A drafter that adds the same noise to its own logits is coupled to those draws
-(Daliri et al. 2024, arXiv:2408.07978), and the best of the sum are the natural siblings of a tree.
+The target takes ``argmax(logits / temperature + g)`` with noise ``g`` that depends on seed,
+position and token alone. A drafter that adds the same noise to its own logits is coupled to those
+draws (Daliri et al. 2024, arXiv:2408.07978), and the best of the sum are a tree's natural siblings.
 
-How sure is the best? Say that the target's logits are the drafter's plus errors of their own, Gumbel
-distributed with scale b. Then the target's pick is token i with the probability
-``softmax((logits + temperature * g) / b)``: at temperature 0 the usual calibration by a temperature,
-above it the same with known noise. So b, the ``error_scale``, is one number a drafter at all
-temperatures; it is fitted on texts that the target wrote.
+How sure is the best? Say that the target's logits are the drafter's plus errors of their own,
+Gumbel distributed with scale b. Then the target's pick is token i with the probability
+``softmax((logits + temperature * g) / b)``: at temperature 0 the usual calibration by a
+temperature, above it the same with known noise. So b, the ``error_scale``, is one number a drafter
+at all temperatures; it is fitted on texts that the target wrote.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a draft model has computed of one sequence: the KV of committed tokens, and of the last tree.
+"""What a draft model has computed of one sequence: KV of committed tokens and of the last tree.
 
 A tree's KV is kept until the next tokens are committed; what lies on their path moves over, and the
 rest is dropped. So the cache is always as long as a beginning of the committed text.

@@ -61,8 +61,8 @@ class _Opened:
 class TreeDrafter:
     """Keeps the model's KV of each sequence and grows trees for batches of requests.
 
-    Only ids below ``num_ids`` are proposed; a sequence with ids that the model does not have gets no
-    tree, as does one whose prompt is not computed yet, of which a piece is in each round.
+    Only ids below ``num_ids`` are proposed. A sequence with ids that the model does not have gets
+    no tree, as does one whose prompt is not computed yet; a piece of that is in each round.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class TreeDrafter:
         self.caches.forget(sequence)
 
     def draft(self, wishes: Sequence[DraftWish], deadline: float) -> list[TokenTree]:
-        """One tree a wish, in order, by ``deadline`` (time.monotonic) if passes take what they did."""
+        """One tree a wish, by ``deadline`` (time.monotonic) if passes take as long as before."""
         trees = [EMPTY] * len(wishes)
         opened = {place: self._open(wish) for place, wish in enumerate(wishes) if self._fits(wish)}
         keep = {each.wish.sequence for each in opened.values()}
@@ -106,7 +106,7 @@ class TreeDrafter:
         )
 
     def _open(self, wish: DraftWish) -> _Opened:
-        """Where a sequence outgrows the model's context, the half before its end is computed anew."""
+        """Where a sequence outgrows the model's context, its last half is computed anew."""
         cache = self.caches.open(wish.sequence)
         cache.commit(wish.token_ids)
         length = len(wish.token_ids)
