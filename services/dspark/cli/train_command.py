@@ -16,6 +16,7 @@ HELP = "train a learned source for a target on text that the target writes"
 SOURCES = {
     "ngram": "a table of what follows the last tokens",
     "medusa": "heads that guess several places ahead from the target's hidden states",
+    "draft": "a small copy of the target, which decodes ahead",
 }
 _REPORT = "report"
 _REPORT_HELP = "write how trainings went as one HTML file"
@@ -90,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         threads=config.threads,
         seed=config.seed,
         steps=config.steps,
+        draft_layers=config.draft_layers,
     )
     try:
         with progress.part("writing texts") as part:

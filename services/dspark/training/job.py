@@ -47,6 +47,7 @@ class TrainingJob:
     threads: int
     seed: int
     steps: int = 900
+    draft_layers: int = 3
 
     def collect(self, say: Say) -> TextStore:
         """The texts, of which an earlier run may have left some. Raises TrainingFailed."""
@@ -107,6 +108,7 @@ class TrainingJob:
             steps=self.steps,
             threads=self.threads,
             seed=self.seed,
+            draft_layers=self.draft_layers,
         )
 
     def _card(self) -> dict[str, Any]:

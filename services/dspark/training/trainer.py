@@ -14,7 +14,7 @@ from dspark.training.text_store import TextStore
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
     """``about`` goes into the card. ``steps``, ``threads`` (0: all) and ``seed`` are for trainers
-    that optimise; ``special_ids`` are the tokenizer's.
+    that optimise, ``draft_layers`` for that of draft models; ``special_ids`` are the tokenizer's.
     """
 
     store: TextStore
@@ -26,6 +26,7 @@ class TrainingRun:
     steps: int = 900
     threads: int = 0
     seed: int = 0
+    draft_layers: int = 3
     checkpoint_interval_s: float = 60.0
 
 
