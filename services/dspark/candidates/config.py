@@ -81,6 +81,8 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
         self._check_corpora()
         if self.vocab_size is not None and self.vocab_size < 1:
             raise ValueError("vocab_size: must be at least 1")
+        if self.draft_kv_tokens < MIN_DRAFT_KV_TOKENS:
+            raise ValueError(f"draft_kv_tokens: must be at least {MIN_DRAFT_KV_TOKENS}")
         for name in _POSITIVE:
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}: must be above 0")
@@ -110,6 +112,8 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
 
 # A tree says in 32 bits who proposed a node.
 MAX_SOURCES = 32
+# Less does not hold a tree and the text that it grows from.
+MIN_DRAFT_KV_TOKENS = 256
 _POSITIVE = (
     "propose_deadline_ms",
     "max_tree_nodes",
@@ -121,6 +125,5 @@ _POSITIVE = (
     "redis_deadline_ms",
     "retrieval_ttl_s",
     "retrieval_max_entries",
-    "draft_kv_tokens",
     "drain_s",
 )

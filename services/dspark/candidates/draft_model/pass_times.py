@@ -19,15 +19,17 @@ class PassTimes:
         self._seconds[bucket] = known + _WEIGHT * (seconds - known)
 
     def estimate(self, num_rows: int) -> float:
-        """Seconds; sizes that were never seen go by the nearest one that was.
+        """Seconds at most, by sizes that were seen: 0 where none was.
 
-        A larger pass takes longer in proportion, a smaller one no less.
+        A smaller pass takes no longer than a larger one, and a larger one longer in proportion.
         """
-        if not self._seconds:
-            return 0.0
         bucket = num_rows.bit_length()
-        nearest = min(self._seconds, key=lambda known: (abs(known - bucket), known))
-        return self._seconds[nearest] * 2.0 ** max(0, bucket - nearest)
+        if bucket in self._seconds:
+            return self._seconds[bucket]
+        bounds = (
+            seconds * 2.0 ** max(0, bucket - known) for known, seconds in self._seconds.items()
+        )
+        return min(bounds, default=0.0)
 
     def refused(self) -> None:
         """A round had no time for any pass."""

@@ -29,6 +29,9 @@ class LayerStates:
         """Keys are part 0, values part 1."""
         return self._rooms[part][:, : self.length]
 
+    def crop(self, length: int) -> None:
+        self.length = min(self.length, length)
+
     def append(self, columns: tuple[Tensor, Tensor]) -> None:
         end = self.length + columns[0].shape[1]
         self._rooms = [self._grown(part, states, end) for part, states in enumerate(columns)]
@@ -84,9 +87,11 @@ class SequenceCache:
         self._tree, self._columns = dict(places), list(columns)
 
     def commit(self, token_ids: Sequence[int]) -> None:
-        """The sequence is ``token_ids`` now: move over what the tree had of it, but for the last
-        token, whose successors are asked for; forget the rest of the tree.
+        """The sequence is ``token_ids`` now: move over what the tree had of it, forget the rest.
+
+        The last token stays to be computed, as its successors are asked for.
         """
+        self._crop(len(token_ids) - 1 - self.start)
         entry, path = 0, []
         for token_id in token_ids[self.end : len(token_ids) - 1]:
             found = self._tree.get((entry, token_id))
@@ -97,6 +102,13 @@ class SequenceCache:
         if path:
             self.append([_picked(layer, path) for layer in self._columns], len(path))
         self._tree, self._columns = {}, []
+
+    def _crop(self, num_tokens: int) -> None:
+        if num_tokens < self.num_tokens:
+            self.num_tokens = max(0, num_tokens)
+            self._tree = {}
+            for layer in self.layers:
+                layer.crop(self.num_tokens)
 
 
 def _picked(columns: LayerColumns, path: Sequence[int]) -> LayerColumns:

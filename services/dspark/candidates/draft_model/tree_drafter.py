@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ MIN_GAIN = 0.15
 # A sequence with more new tokens than this is not drafted for, but computed piece by piece.
 MAX_NEW = 32
 _PIECES = (256, 128, 64, MAX_NEW)
+_TREE_COLUMNS = WIDTH * (MAX_DEPTH - 1)
 # Time that packing up the trees takes, and how much longer than usual a pass may take.
 _RESERVE_S = 0.001
 _PATIENCE = 1.1
@@ -66,12 +67,19 @@ class TreeDrafter:
     """
 
     def __init__(
-        self, model: CausalModel, *, num_ids: int, error_scale: float, max_kv_tokens: int
+        self,
+        model: CausalModel,
+        *,
+        num_ids: int,
+        error_scale: float,
+        max_kv_tokens: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._model = model
+        self._clock = clock
         self._num_ids = min(num_ids, model.num_ids)
         self._error_scale = error_scale
-        self._window = min(model.max_context, max_kv_tokens)
+        self._window = min(model.max_context, max(1, max_kv_tokens - MAX_NEW - _TREE_COLUMNS))
         self.caches = CacheTable(model.num_layers, max_kv_tokens)
         self.times = PassTimes()
 
@@ -79,7 +87,7 @@ class TreeDrafter:
         self.caches.forget(sequence)
 
     def draft(self, wishes: Sequence[DraftWish], deadline: float) -> list[TokenTree]:
-        """One tree a wish, by ``deadline`` (time.monotonic) if passes take as long as before."""
+        """One tree a wish, by ``deadline`` of the clock if passes take as long as before."""
         trees = [EMPTY] * len(wishes)
         opened = {place: self._open(wish) for place, wish in enumerate(wishes) if self._fits(wish)}
         keep = {each.wish.sequence for each in opened.values()}
@@ -123,7 +131,7 @@ class TreeDrafter:
         waiting = [each for each in opened if len(each.new) > MAX_NEW]
         until = deadline
         if len(waiting) < len(opened):
-            now = time.monotonic()
+            now = self._clock()
             until = now + (deadline - now) / 2
         has_worked = False
         for each in waiting:
@@ -146,24 +154,24 @@ class TreeDrafter:
         self, opened: Sequence[_Opened], keep: Collection[Hashable], deadline: float
     ) -> bool:
         longest = max(len(each.new) for each in opened)
-        room = len(opened) * (longest + WIDTH * (MAX_DEPTH - 1))
+        room = len(opened) * (longest + _TREE_COLUMNS)
         has_time = self._has_time(len(opened) * longest, deadline)
         return has_time and self.caches.make_room(room, keep)
 
     def _has_time(self, num_rows: int, until: float) -> bool:
         needed = _PATIENCE * self.times.estimate(num_rows) + _RESERVE_S
-        return time.monotonic() + needed <= until
+        return self._clock() + needed <= until
 
     def _timed(self, batch: DraftBatch, new: Sequence[Sequence[int]]) -> Floats:
-        started = time.monotonic()
+        started = self._clock()
         logits = batch.extend(new)
-        self.times.add(len(new) * max(map(len, new)), time.monotonic() - started)
+        self.times.add(len(new) * max(map(len, new)), self._clock() - started)
         return logits
 
     def _grow(self, opened: Sequence[_Opened], deadline: float) -> list[TokenTree]:
         new = [each.new for each in opened]
         growths = [self._growth(each) for each in opened]
-        columns = max(map(len, new)) + WIDTH * (MAX_DEPTH - 1)
+        columns = max(map(len, new)) + _TREE_COLUMNS
         batch = DraftBatch(self._model, [each.cache for each in opened], columns)
         after = self._timed(batch, new)
         rows = [logits[None] for logits in after]
@@ -174,9 +182,9 @@ class TreeDrafter:
             num_rows = len(levels) * max(map(len, levels))
             if not num_rows or not self._has_time(num_rows, deadline):
                 break
-            started = time.monotonic()
+            started = self._clock()
             rows = batch.descend(levels)
-            self.times.add(num_rows, time.monotonic() - started)
+            self.times.add(num_rows, self._clock() - started)
         batch.finish()
         return [growth.tree("draft") for growth in growths]
 
