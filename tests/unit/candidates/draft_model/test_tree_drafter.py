@@ -55,9 +55,7 @@ def reset(llama: TimedModel) -> Iterator[None]:
         yield
 
 
-def drafter(
-    model: CausalModel, max_kv_tokens: int = 4000, error_scale: float = 1.0
-) -> TreeDrafter:
+def drafter(model: CausalModel, max_kv_tokens: int = 4000, error_scale: float = 1.0) -> TreeDrafter:
     return TreeDrafter(
         model,
         num_ids=VOCAB_SIZE,

@@ -98,9 +98,7 @@ def test_a_digest_of_another_target_is_refused_whatever_the_tokenizer(
 def test_an_error_scale_that_cannot_be_is_refused(
     target: Path, tmp_path: Path, scale: object
 ) -> None:
-    draft = draft_in(
-        tmp_path, dspark_target_digest=target_digest(target), dspark_error_scale=scale
-    )
+    draft = draft_in(tmp_path, dspark_target_digest=target_digest(target), dspark_error_scale=scale)
     with pytest.raises(ValueError, match="dspark_error_scale"):
         read(draft, target)
 
@@ -108,7 +106,9 @@ def test_an_error_scale_that_cannot_be_is_refused(
 def test_unigram_vocabularies_are_lists(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     added = [{"id": 2, "content": "<s>"}]
-    path.write_text(json.dumps({"model": {"vocab": [["a", -1.0], ["b", -2.0]]}, "added_tokens": added}))
+    path.write_text(
+        json.dumps({"model": {"vocab": [["a", -1.0], ["b", -2.0]]}, "added_tokens": added})
+    )
     assert pieces_by_id(path) == {0: "a", 1: "b", 2: "<s>"}
     path.write_text("{}")
     with pytest.raises(ValueError, match="is damaged"):
