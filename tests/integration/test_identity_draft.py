@@ -1,4 +1,4 @@
-"""A draft model over the whole stack: the plain tokens at all temperatures, and many of them guessed.
+"""A draft model over the whole stack: plain tokens at all temperatures, many of them guessed.
 
 The draft is the target itself, which a drafter without the target's noise could not follow above
 temperature 0, or a model that knows nothing of it.

@@ -6,52 +6,41 @@ from one to the other in fewer layers, which start as the target's own.
 
 from __future__ import annotations
 
-import copy
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from dspark.training.text_batches import TextBatch
 
-_LAYER = re.compile(r"(?<=\.layers\.)\d+(?=\.)")
-
 
 def student_of(model_dir: Path, num_layers: int) -> Any:
-    """A float32 model of ``num_layers`` of the target's layers: its first ones, and its last.
+    """A float32 model of the target's first ``num_layers`` layers.
 
-    Raises ValueError for a target that has fewer, or whose layers are not in a list ``layers``.
+    They read what the embedding gives. The last layer, which writes what the head reads, does harm
+    at the end of a few. Raises ValueError for a target that has fewer layers.
     """
     disable_progress_bar()  # type: ignore[no-untyped-call]
-    target: Any = AutoModelForCausalLM.from_pretrained(
-        model_dir, dtype=torch.float32, local_files_only=True
-    )
-    chosen = chosen_layers(target.config.num_hidden_layers, num_layers)
-    config = copy.deepcopy(target.config)
+    config = AutoConfig.from_pretrained(model_dir, local_files_only=True)
+    if not 1 <= num_layers <= config.num_hidden_layers:
+        raise ValueError(
+            f"draft_layers: must be from 1 to {config.num_hidden_layers}, the target's number"
+        )
     config.num_hidden_layers = num_layers
     if getattr(config, "layer_types", None) is not None:
-        config.layer_types = [config.layer_types[layer] for layer in chosen]
-    student: Any = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
-        config, dtype=torch.float32
+        config.layer_types = config.layer_types[:num_layers]
+    # Of the other layers, their tensors are left where they lie.
+    student: Any = AutoModelForCausalLM.from_pretrained(
+        model_dir, config=config, dtype=torch.float32, local_files_only=True
     )
-    places = {str(layer): str(place) for place, layer in enumerate(chosen)}
-    student.load_state_dict(dict(_renamed(target.state_dict(), places)))
     for matrix in (student.get_input_embeddings(), student.get_output_embeddings()):
         matrix.requires_grad_(False)
     return student
-
-
-def chosen_layers(num_target: int, num_layers: int) -> list[int]:
-    """The first ones and the last one, which is used to write what the head reads."""
-    if not 1 <= num_layers <= num_target:
-        raise ValueError(f"draft_layers: must be from 1 to {num_target}, the target's number")
-    return [*range(num_layers - 1), num_target - 1]
 
 
 def answer_logits(student: Any, batch: TextBatch) -> tuple[Tensor, Tensor]:
@@ -76,15 +65,6 @@ def head_logits(student: Any, hidden: Tensor) -> Tensor:
 def loss(student: Any, batch: TextBatch) -> Tensor:
     """Cross-entropy a token of the answers, which the target wrote."""
     return functional.cross_entropy(*answer_logits(student, batch))
-
-
-def _renamed(state: dict[str, Tensor], places: dict[str, str]) -> Iterator[tuple[str, Tensor]]:
-    for name, tensor in state.items():
-        found = _LAYER.search(name)
-        if found is None:
-            yield name, tensor
-        elif found.group() in places:
-            yield _LAYER.sub(places[found.group()], name, count=1), tensor
 
 
 def trained_parameters(student: nn.Module) -> Sequence[nn.Parameter]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from dspark.training.draft_student import answer_logits
 from dspark.training.text_batches import TextBatch, TextBatches
 
-MAX_TEXTS = 40
+MAX_TEXTS = 20
 BATCH = 4
 ERROR_SCALES = tuple(round(0.5 + 0.1 * step, 1) for step in range(21))
 

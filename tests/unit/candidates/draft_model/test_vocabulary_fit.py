@@ -80,7 +80,7 @@ def test_without_a_tokenizer_the_digest_decides(target: Path, tmp_path: Path) ->
     assert read(draft_in(tmp_path / "a", **said), target) == DraftDirectory(
         tmp_path / "a", VOCAB, 1.7
     )
-    with pytest.raises(ValueError, match="no tokenizer.json, and no dspark_target_digest"):
+    with pytest.raises(ValueError, match="and no dspark_target_digest"):
         read(draft_in(tmp_path / "b"), target)
     with pytest.raises(ValueError, match="has 97 token ids, and the target 260"):
         read(draft_in(tmp_path / "c", 97, **said), target)
@@ -123,7 +123,7 @@ def test_what_cannot_run_is_refused_at_the_start(target: Path, tmp_path: Path) -
         build(draft_model=str(tmp_path))
     with pytest.raises(ValueError, match="no draft ships for this target"):
         build(model=str(target))
-    with pytest.raises(ValueError, match="has no config.json"):
+    with pytest.raises(ValueError, match=r"has no config\.json"):
         build(model=str(target), draft_model=str(tmp_path))
     said = {"dspark_target_digest": target_digest(target)}
     wider = draft_in(tmp_path / "wider", hidden_size=64, **said)
