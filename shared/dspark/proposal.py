@@ -10,7 +10,11 @@ from dspark.token_tree import TokenTree
 
 @dataclass(frozen=True, slots=True)
 class SequenceUpdate:
-    """Tokens to append after ``base_len``; 0 starts the sequence anew with its prompt."""
+    """Tokens to append after ``base_len``; 0 starts the sequence anew with its prompt.
+
+    ``temperature`` and ``seed`` count where the sequence starts: the request's tokens are drawn
+    with noise that the seed keys (``dspark.keyed_noise``), at temperature 0 without any.
+    """
 
     request_id: str
     epoch: int
@@ -18,6 +22,8 @@ class SequenceUpdate:
     token_ids: tuple[int, ...]
     num_prompt_tokens: int = 0
     cache_salt: str = ""
+    temperature: float = 0.0
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

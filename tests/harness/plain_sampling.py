@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dspark.keyed_noise import KeyedNoise
 from dspark.sampling import FinishReason, SamplingParams
 from dspark.token_tree import TokenTree
-from dspark.verifier.sampling.noise import KeyedNoise
 
 
 def probabilities(logits: Sequence[float], params: SamplingParams) -> list[float]:

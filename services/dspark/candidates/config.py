@@ -40,6 +40,14 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
     medusa_weights: str | None = setting(
         None, "file of the source medusa, from 'dspark train medusa'; unset: the one that ships"
     )
+    draft_model: str | None = setting(
+        None,
+        "directory of the source draft: a causal model with the target's vocabulary, or one from "
+        "'dspark train draft'",
+    )
+    draft_kv_tokens: int = setting(
+        32_768, "tokens of all sequences that the source draft keeps K/V of"
+    )
     model_id: str = setting("", "the target's name, which separates models in a shared store")
     propose_deadline_ms: float = setting(10.0, "a tree that takes longer is dropped")
     max_tree_nodes: int = setting(256, "upper limit of the nodes of one tree")
@@ -73,6 +81,8 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
         self._check_corpora()
         if self.vocab_size is not None and self.vocab_size < 1:
             raise ValueError("vocab_size: must be at least 1")
+        if self.draft_kv_tokens < MIN_DRAFT_KV_TOKENS:
+            raise ValueError(f"draft_kv_tokens: must be at least {MIN_DRAFT_KV_TOKENS}")
         for name in _POSITIVE:
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}: must be above 0")
@@ -102,6 +112,8 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
 
 # A tree says in 32 bits who proposed a node.
 MAX_SOURCES = 32
+# Less does not hold a tree and the text that it grows from.
+MIN_DRAFT_KV_TOKENS = 256
 _POSITIVE = (
     "propose_deadline_ms",
     "max_tree_nodes",

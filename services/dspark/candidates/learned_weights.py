@@ -51,7 +51,7 @@ def find_weights(file_name: str, given: str | None, model_dir: str | None) -> Le
     if given is not None:
         return LearnedWeights(Path(given), digest)
     for folder in _shipped(digest):
-        if (folder / file_name).is_file():
+        if (folder / file_name).exists():
             return LearnedWeights(folder / file_name, digest)
     raise NoWeights(f"no {file_name} ships for this target")
 

@@ -37,12 +37,23 @@ def _medusa(config: CandidatesConfig) -> MedusaSource:
     return MedusaSource(read_heads(weights, Path(config.model or "")))
 
 
+def _draft(config: CandidatesConfig) -> CandidateSource:
+    weights = find_weights("draft", config.draft_model, config.model)
+    try:
+        # Only this source needs them, and they take seconds to import.
+        from dspark.candidates.draft_model.source import draft_source
+    except ImportError as error:
+        raise NoWeights(f"{error.name} is not installed") from error
+    return draft_source(weights, Path(config.model or ""), config.draft_kv_tokens)
+
+
 REGISTRY: dict[str, SourceFactory] = {
     RecycleSource.name: lambda config: RecycleSource(),
     SuffixSource.name: lambda config: SuffixSource(),
     "retrieval": retrieval_source,
     NgramSource.name: _ngram,
     MedusaSource.name: _medusa,
+    "draft": _draft,
 }
 # Those that cost next to nothing to ask. A network pays only where the verifier runs elsewhere, or
 # where its guesses are better than what it costs: see docs/benchmarks.md.

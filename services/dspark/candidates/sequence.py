@@ -15,6 +15,10 @@ class LiveSequence:
     num_prompt_tokens: int = 0
     token_ids: list[int] = field(default_factory=list)
     last_used: float = 0.0
+    temperature: float = 0.0
+    """0 where the target's likeliest token is taken."""
+    seed: int = 0
+    """Keys the noise of the target's draws; see dspark.keyed_noise."""
 
     def __len__(self) -> int:
         return len(self.token_ids)

@@ -115,7 +115,12 @@ class SequenceTable:
         if known is not None:
             self._drop(known, completed=False)
         sequence = LiveSequence(
-            update.request_id, update.epoch, update.cache_salt, update.num_prompt_tokens
+            update.request_id,
+            update.epoch,
+            update.cache_salt,
+            update.num_prompt_tokens,
+            temperature=update.temperature,
+            seed=update.seed,
         )
         self._live[update.request_id] = sequence
         if len(self._live) > self._max_sequences:

@@ -16,6 +16,7 @@ HELP = "train a learned source for a target on text that the target writes"
 SOURCES = {
     "ngram": "a table of what follows the last tokens",
     "medusa": "heads that guess several places ahead from the target's hidden states",
+    "draft": "a small copy of the target, which decodes ahead",
 }
 _REPORT = "report"
 _REPORT_HELP = "write how trainings went as one HTML file"
@@ -65,10 +66,11 @@ def run(arguments: argparse.Namespace) -> int:
     config = from_namespace(TrainConfig, arguments)
     if not arguments.data and not config.self_generate:
         raise CliError("give --data FILE, --self-generate N, or both", _USAGE)
-    start = [Path(config.start_from)] if config.start_from else []
-    for path in (*arguments.data, *arguments.exclude, *start):
+    for path in (*arguments.data, *arguments.exclude):
         if not path.is_file():
             raise CliError(f"{path}: no such file", _USAGE)
+    if config.start_from and not Path(config.start_from).exists():
+        raise CliError(f"--start-from {config.start_from}: no such file or directory", _USAGE)
     progress = Progress()
     model = prepare(config.target, progress)
     # What follows takes seconds to import.
@@ -92,6 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         seed=config.seed,
         steps=config.steps,
         start_from=Path(config.start_from) if config.start_from else None,
+        draft_layers=config.draft_layers,
     )
     try:
         with progress.part("writing texts") as part:

@@ -28,6 +28,7 @@ class TrainConfig:
     start_from: str | None = setting(
         None, "weights of this source and target to learn on from, such as those that ship"
     )
+    draft_layers: int = setting(3, "layers of the source draft, from the target's own")
     seed: int = setting(0, "start of all random choices")
 
     def __post_init__(self) -> None:
@@ -36,7 +37,7 @@ class TrainConfig:
             raise ValueError("--out: name a directory")
         if self.self_generate < 0 or self.threads < 0 or self.seed < 0:
             raise ValueError("--self-generate, --threads and --seed: must not be below 0")
-        if self.steps < 1:
-            raise ValueError("--steps: must be at least 1")
+        if self.steps < 1 or self.draft_layers < 1:
+            raise ValueError("--steps and --draft-layers: must be at least 1")
         if self.max_answer_tokens < 2 or self.texts_at_once < 1:
             raise ValueError("--max-answer-tokens: at least 2; --texts-at-once: at least 1")

@@ -133,6 +133,7 @@ class CandidateGraph:
         base_len = self._known[request][1] if self.knows(request) else 0
         if base_len == len(request.token_ids):
             return []
+        sampling = request.spec.sampling
         return [
             SequenceUpdate(
                 request.request_id,
@@ -141,5 +142,7 @@ class CandidateGraph:
                 tuple(request.token_ids[base_len:]),
                 request.num_prompt_tokens,
                 request.spec.cache_salt,
+                temperature=0.0 if base_len else sampling.temperature,
+                seed=0 if base_len else sampling.seed,
             )
         ]

@@ -48,6 +48,7 @@ class TrainingJob:
     seed: int
     steps: int = 900
     start_from: Path | None = None
+    draft_layers: int = 3
 
     def collect(self, say: Say) -> TextStore:
         """The texts, of which an earlier run may have left some. Raises TrainingFailed."""
@@ -110,6 +111,7 @@ class TrainingJob:
             threads=self.threads,
             seed=self.seed,
             start_from=self.start_from,
+            draft_layers=self.draft_layers,
         )
 
     def _card(self) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from dspark.training.optimisation import Optimisation, Schedule
 from dspark.training.progress_file import SUFFIX, ProgressFile
 from dspark.training.replay import Acceptance
 from dspark.training.text_store import StoredText
+from dspark.training.torch_threads import torch_threads
 from dspark.training.trainer import Trainer, TrainingRun, TrainResult, described, sentence
 
 ANCHORS_A_STEP = 512
@@ -54,7 +54,7 @@ class MedusaTrainer(Trainer):
 
     def train(self, run: TrainingRun) -> TrainResult:
         path = run.out / "medusa.safetensors"
-        with _num_threads(run.threads):
+        with torch_threads(run.threads):
             trained = _train(run, path)
         card = run.about | {
             "steps": run.steps,
@@ -156,14 +156,3 @@ def _acceptance(
         name: acceptance_of([MedusaSource(heads), *more], texts, meta.vocab_size, meta.layers)
         for name, more in mixes.items()
     }
-
-
-@contextmanager
-def _num_threads(threads: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    if threads:
-        torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -14,8 +14,8 @@ from dspark.training.text_store import TextStore
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
     """``about`` goes into the card. ``steps``, ``threads`` (0: all) and ``seed`` are for trainers
-    that optimise; ``special_ids`` are the tokenizer's; ``start_from`` has earlier weights of the
-    source, for the same target.
+    that optimise, ``draft_layers`` for that of draft models; ``special_ids`` are the tokenizer's;
+    ``start_from`` has earlier weights of the source, for the same target.
     """
 
     store: TextStore
@@ -27,6 +27,7 @@ class TrainingRun:
     steps: int = 900
     threads: int = 0
     seed: int = 0
+    draft_layers: int = 3
     checkpoint_interval_s: float = 60.0
     start_from: Path | None = None
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dspark.training.draft_trainer import DraftTrainer
 from dspark.training.medusa_trainer import MedusaTrainer
 from dspark.training.ngram_trainer import NgramTrainer
 from dspark.training.trainer import Trainer
 
-TRAINERS: dict[str, Trainer] = {"ngram": NgramTrainer(), "medusa": MedusaTrainer()}
+TRAINERS: dict[str, Trainer] = {
+    "ngram": NgramTrainer(),
+    "medusa": MedusaTrainer(),
+    "draft": DraftTrainer(),
+}

@@ -49,20 +49,24 @@ class CandidatesUpdate(_message.Message):
     def __init__(self, sequences: _Optional[_Iterable[_Union[SequenceUpdate, _Mapping]]] = ..., successors: _Optional[_Iterable[_Union[Successors, _Mapping]]] = ..., releases: _Optional[_Iterable[_Union[SequenceEnd, _Mapping]]] = ..., features: _Optional[_Iterable[_Union[SequenceFeatures, _Mapping]]] = ...) -> None: ...
 
 class SequenceUpdate(_message.Message):
-    __slots__ = ("request_id", "epoch", "base_len", "token_ids", "num_prompt_tokens", "cache_salt")
+    __slots__ = ("request_id", "epoch", "base_len", "token_ids", "num_prompt_tokens", "cache_salt", "temperature", "seed")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BASE_LEN_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     NUM_PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     CACHE_SALT_FIELD_NUMBER: _ClassVar[int]
+    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     epoch: int
     base_len: int
     token_ids: _containers.RepeatedScalarFieldContainer[int]
     num_prompt_tokens: int
     cache_salt: str
-    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., num_prompt_tokens: _Optional[int] = ..., cache_salt: _Optional[str] = ...) -> None: ...
+    temperature: float
+    seed: int
+    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., num_prompt_tokens: _Optional[int] = ..., cache_salt: _Optional[str] = ..., temperature: _Optional[float] = ..., seed: _Optional[int] = ...) -> None: ...
 
 class SequenceFeatures(_message.Message):
     __slots__ = ("request_id", "epoch", "features")

@@ -61,6 +61,8 @@ def update_to_proto(update: CandidatesUpdate) -> pb.CandidatesUpdate:
                 token_ids=s.token_ids,
                 num_prompt_tokens=s.num_prompt_tokens,
                 cache_salt=s.cache_salt,
+                temperature=s.temperature,
+                seed=s.seed,
             )
             for s in update.sequences
         ],
@@ -95,6 +97,8 @@ def update_from_proto(message: pb.CandidatesUpdate) -> CandidatesUpdate:
                 token_ids=tuple(s.token_ids),
                 num_prompt_tokens=s.num_prompt_tokens,
                 cache_salt=s.cache_salt,
+                temperature=s.temperature,
+                seed=s.seed,
             )
             for s in message.sequences
         ),

@@ -175,3 +175,15 @@ def test_the_longest_unused_makes_room(recorder: Recorder) -> None:
     recorder.table.apply(update(0, 0, 1, request_id="d"))
     assert [sequence.request_id for sequence in recorder.table] == ["c", "a", "d"]
     assert recorder.releases == [("b", 0, False)]
+
+
+def test_a_sequence_keeps_how_its_tokens_are_drawn(recorder: Recorder) -> None:
+    assert recorder.table.apply(SequenceUpdate("r", 1, 0, (1, 2), 2, "", 0.7, 2**64 - 1))
+    assert recorder.table.apply(SequenceUpdate("r", 1, 2, (3,)))
+    sequence = recorder.table.get("r")
+    assert sequence is not None
+    assert (sequence.temperature, sequence.seed) == (0.7, 2**64 - 1)
+    assert recorder.table.apply(SequenceUpdate("r", 2, 0, (1, 2, 3, 4), 2, "", 0.3, 5))
+    restarted = recorder.table.get("r")
+    assert restarted is not None
+    assert (restarted.temperature, restarted.seed) == (0.3, 5)

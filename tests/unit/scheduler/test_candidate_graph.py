@@ -12,7 +12,8 @@ from dspark.step import WorkResult, WorkStatus
 
 
 def make(request_id: str = "r", salt: str = "") -> Request:
-    request = Request(RequestSpec(request_id, (1, 2, 3), SamplingParams(), cache_salt=salt), 0)
+    sampling = SamplingParams(temperature=0.5, seed=9)
+    request = Request(RequestSpec(request_id, (1, 2, 3), sampling, cache_salt=salt), 0)
     request.admit(epoch=1)
     return request
 
@@ -40,7 +41,7 @@ def with_rows(rows: tuple[int, ...], tops: tuple[int, ...]) -> WorkResult:
 
 def test_a_sequence_is_sent_whole_once_then_its_new_tokens() -> None:
     graph, request = CandidateGraph(), make(salt="tenant")
-    assert tell(graph, request) == (SequenceUpdate("r", 1, 0, (1, 2, 3), 3, "tenant"),)
+    assert tell(graph, request) == (SequenceUpdate("r", 1, 0, (1, 2, 3), 3, "tenant", 0.5, 9),)
     assert graph.knows(request)
     request.commit((7, 8))
     assert tell(graph, request) == (SequenceUpdate("r", 1, 3, (7, 8), 3, "tenant"),)
@@ -73,7 +74,7 @@ def test_a_new_incarnation_is_sent_whole() -> None:
     request.preempt()
     request.admit(epoch=2)
     assert not graph.knows(request)
-    assert tell(graph, request) == (SequenceUpdate("r", 2, 0, (1, 2, 3), 3, ""),)
+    assert tell(graph, request) == (SequenceUpdate("r", 2, 0, (1, 2, 3), 3, "", 0.5, 9),)
 
 
 def test_the_last_tokens_of_a_completed_sequence_come_with_its_end() -> None:

@@ -147,9 +147,12 @@ EVENT = st.builds(generation.TokenChunk, TOKENS, U32) | st.builds(
     steps=BREAKDOWN,
     times=st.none() | st.builds(sampling.RequestTimes, *[st.floats(0, 1e9)] * 3),
 )
+SEQUENCE_UPDATES = st.builds(
+    proposal.SequenceUpdate, NAMES, U32, U32, TOKENS, U32, NAMES, st.floats(0, 100, width=32), U64
+)
 UPDATE = st.builds(
     proposal.CandidatesUpdate,
-    sequences=tuples_of(st.builds(proposal.SequenceUpdate, NAMES, U32, U32, TOKENS, U32, NAMES)),
+    sequences=tuples_of(SEQUENCE_UPDATES),
     successors=tuples_of(st.builds(proposal.Successors, TOKENS, TOKENS, NAMES)),
     releases=tuples_of(st.builds(proposal.SequenceEnd, NAMES, U32, st.booleans())),
     features=tuples_of(st.builds(proposal.SequenceFeatures, NAMES, U32, some_features())),

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dspark.keyed_noise import KeyedNoise, bits_at_gumbel
 from dspark.sampling import SamplingParams
 from dspark.verifier.sampling.filters import surviving_tokens
 from dspark.verifier.sampling.logits_processor import LogitsProcessor
-from dspark.verifier.sampling.noise import KeyedNoise, bits_at_gumbel
 
 Logits = NDArray[np.float32]
 Ids = NDArray[np.int64]

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from dspark.keyed_noise import KeyedNoise, bits_at_gumbel
 from dspark.sampling import SamplingParams
 from dspark.verifier.sampling.filters import surviving_tokens
-from dspark.verifier.sampling.noise import KeyedNoise, bits_at_gumbel
 from dspark.verifier.sampling.sampler import Sampler, perturbed_argmax
 from dspark.verifier.sampling.top_ids import top_ids
 from harness.plain_sampling import probabilities

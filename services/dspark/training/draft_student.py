@@ -1,0 +1,84 @@
+"""The draft model as it is trained: a student with few of the target's layers.
+
+Embedding and LM head are the target's and stay as they are, so all that is learnt is how to get
+from one to the other in fewer layers, which start as the target's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.utils.logging import disable_progress_bar
+
+from dspark.training.text_batches import TextBatch
+
+
+def student_of(model_dir: Path, num_layers: int) -> Any:
+    """A float32 model of the target's first ``num_layers`` layers.
+
+    They read what the embedding gives. The last layer, which writes what the head reads, does harm
+    at the end of a few. Raises ValueError for a target that has fewer layers.
+    """
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    config = AutoConfig.from_pretrained(model_dir, local_files_only=True)
+    if not 1 <= num_layers <= config.num_hidden_layers:
+        raise ValueError(
+            f"draft_layers: must be from 1 to {config.num_hidden_layers}, the target's number"
+        )
+    config.num_hidden_layers = num_layers
+    if getattr(config, "layer_types", None) is not None:
+        config.layer_types = config.layer_types[:num_layers]
+    # Of the other layers, their tensors are left where they lie.
+    student: Any = AutoModelForCausalLM.from_pretrained(
+        model_dir, config=config, dtype=torch.float32, local_files_only=True
+    )
+    return _with_frozen_matrices(student)
+
+
+def trained_student(directory: Path) -> Any:
+    """A draft model that was trained before, to learn on; its matrices are the target's, too."""
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    student: Any = AutoModelForCausalLM.from_pretrained(
+        directory, dtype=torch.float32, local_files_only=True
+    )
+    return _with_frozen_matrices(student)
+
+
+def _with_frozen_matrices(student: Any) -> Any:
+    for matrix in (student.get_input_embeddings(), student.get_output_embeddings()):
+        matrix.requires_grad_(False)
+    return student
+
+
+def answer_logits(student: Any, batch: TextBatch) -> tuple[Tensor, Tensor]:
+    """Logits [num_labels, vocab_size] and labels [num_labels] of all tokens of the answers."""
+    device = next(student.parameters()).device
+    token_ids = torch.from_numpy(batch.token_ids).to(device)
+    labels = torch.from_numpy(batch.labels).to(device)
+    # Padding comes after the text, so no token sees any.
+    hidden = student.base_model(input_ids=token_ids, use_cache=False)[0]
+    rows, columns = torch.nonzero(labels >= 0, as_tuple=True)
+    # The head is most of the work, and only answers need it.
+    return head_logits(student, hidden[rows, columns]), labels[rows, columns]
+
+
+def head_logits(student: Any, hidden: Tensor) -> Tensor:
+    """[num_rows, vocab_size] of the last hidden states, as the models that are served have it."""
+    logits: Tensor = student.get_output_embeddings()(hidden)
+    cap = getattr(student.config, "final_logit_softcapping", None)
+    return logits if cap is None else cap * torch.tanh(logits / cap)
+
+
+def loss(student: Any, batch: TextBatch) -> Tensor:
+    """Cross-entropy a token of the answers, which the target wrote."""
+    return functional.cross_entropy(*answer_logits(student, batch))
+
+
+def trained_parameters(student: nn.Module) -> Sequence[nn.Parameter]:
+    return [parameter for parameter in student.parameters() if parameter.requires_grad]
