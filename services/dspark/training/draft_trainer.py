@@ -120,7 +120,7 @@ def _optimisation(
         identity={
             "seed": run.seed,
             "steps": run.steps,
-            "layers": trained.num_layers,
+            "layers": run.draft_layers,
             "texts": len(run.store),
             "tokens": run.store.num_tokens,
             "target": run.store.meta.target_digest,
