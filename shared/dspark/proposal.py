@@ -111,7 +111,7 @@ class CandidatesInfo:
     """The running sources, what of the target they want to observe, and their costs.
 
     That is ``top_k`` successors of each row, and ``feature_layers``, ascending, of the latest
-    ``num_features`` tokens of each sequence.
+    ``num_features`` tokens of each sequence that may ask one of ``feature_sources``.
     """
 
     sources: tuple[str, ...]
@@ -119,6 +119,7 @@ class CandidatesInfo:
     rates: tuple[SourceRate, ...] = ()
     feature_layers: tuple[int, ...] = ()
     num_features: int = 0
+    feature_sources: tuple[str, ...] = ()
 
     @property
     def ms_per_request(self) -> float:

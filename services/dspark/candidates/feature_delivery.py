@@ -16,6 +16,7 @@ class FeatureDelivery:
     def __init__(self, runners: Sequence[SourceRunner]) -> None:
         self._takers = [r for r in runners if r.source.feature_layers and r.source.num_features]
         self.layers = union_of(runner.source.feature_layers for runner in self._takers)
+        self.source_names = tuple(runner.name for runner in self._takers)
         self.num_features = max((r.source.num_features for r in self._takers), default=0)
         # of another sequence, epoch or shape, or beyond the sequence's end
         self.num_dropped = 0

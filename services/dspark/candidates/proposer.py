@@ -56,6 +56,7 @@ class Proposer:
             rates=tuple(rate for rate in rates if rate is not None),
             feature_layers=self.features.layers,
             num_features=self.features.num_features,
+            feature_sources=self.features.source_names,
         )
 
     async def start(self) -> None:

@@ -122,7 +122,7 @@ class Drafting:
         return link.info
 
     def feature_wish(self, requests: Sequence[Request]) -> FeatureWish:
-        """What features the present step asks for, of each request with speculation.
+        """What features the present step asks for, of each request that may ask who wants them.
 
         A source that is asked needs those of the step right before. So they are wanted in every
         step, prompts included, unless it is settled that the next one asks nobody.
@@ -130,7 +130,7 @@ class Drafting:
         info = self._info
         if info is None or self._foresight.asks_nothing(1, requests):
             return NO_FEATURES
-        return self.features.wish(info, sum(r.spec.speculation.enabled for r in requests))
+        return self.features.wish(info, (request.spec.speculation for request in requests))
 
     def foresee(self, batch: Batch, overhead_ms: float) -> None:
         """Decide what the step after ``batch`` asks for, while the verifier computes this one.

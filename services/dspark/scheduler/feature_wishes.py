@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dspark.proposal import CandidatesInfo
+from dspark.sampling import SpeculationParams
 
 log = logging.getLogger(__name__)
 
@@ -16,10 +18,17 @@ _ELEMENT_BYTES = 2
 
 @dataclass(frozen=True, slots=True)
 class FeatureWish:
-    """These layers of at most ``num_tokens`` tokens of each request; 0 is a wish for none."""
+    """These layers of at most ``num_tokens`` tokens of each request that may ask one of
+    ``sources``; 0 is a wish for none.
+    """
 
     layers: tuple[int, ...] = ()
     num_tokens: int = 0
+    sources: tuple[str, ...] = ()
+
+    def of(self, speculation: SpeculationParams) -> int:
+        """Of how many tokens of a request with these parameters."""
+        return self.num_tokens if _may_ask(speculation, self.sources) else 0
 
 
 NO_FEATURES = FeatureWish()
@@ -45,11 +54,21 @@ class FeatureWishes:
             log.warning("candidates get no features: the verifier cannot export layers %s", layers)
         return False
 
-    def wish(self, info: CandidatesInfo, num_requests: int) -> FeatureWish:
-        """What to ask for each of so many requests."""
-        if not num_requests or not self.are_wanted(info):
+    def wish(self, info: CandidatesInfo, requests: Iterable[SpeculationParams]) -> FeatureWish:
+        """What to ask in a step with such requests."""
+        if not self.are_wanted(info):
             return NO_FEATURES
-        layers = info.feature_layers
+        layers, sources = info.feature_layers, info.feature_sources
+        num_requests = sum(_may_ask(each, sources) for each in requests)
+        if not num_requests:
+            return NO_FEATURES
         token_bytes = _ELEMENT_BYTES * self._hidden_size * len(layers)
         num_tokens = min(info.num_features, MAX_BYTES // (token_bytes * num_requests))
-        return FeatureWish(layers, num_tokens) if num_tokens else NO_FEATURES
+        return FeatureWish(layers, num_tokens, sources) if num_tokens else NO_FEATURES
+
+
+def _may_ask(speculation: SpeculationParams, feature_sources: tuple[str, ...]) -> bool:
+    """Candidates that do not say which sources want features may mean all."""
+    named = speculation.sources
+    asks_all = not named or not feature_sources
+    return speculation.enabled and (asks_all or not set(named).isdisjoint(feature_sources))

@@ -271,5 +271,5 @@ def _work(rows: ScheduledRows, tree: TokenTree | None, wish: FeatureWish) -> Seq
         base_len=len(rows.request.token_ids),
         max_pending_rows=rows.max_pending_rows,
         tree=tree or TokenTree(),
-        num_features=wish.num_tokens if rows.request.spec.speculation.enabled else 0,
+        num_features=wish.of(rows.request.spec.speculation),
     )

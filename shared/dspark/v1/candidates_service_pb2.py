@@ -26,7 +26,7 @@ from dspark.v1 import features_pb2 as dspark_dot_v1_dot_features__pb2
 from dspark.v1 import token_tree_pb2 as dspark_dot_v1_dot_token__tree__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"dspark/v1/candidates_service.proto\x12\tdspark.v1\x1a\x18\x64spark/v1/features.proto\x1a\x1a\x64spark/v1/token_tree.proto\"\x1a\n\x18GetCandidatesInfoRequest\"\x96\x01\n\x19GetCandidatesInfoResponse\x12\x0f\n\x07sources\x18\x01 \x03(\t\x12\r\n\x05top_k\x18\x02 \x01(\r\x12+\n\x0csource_rates\x18\x03 \x03(\x0b\x32\x15.dspark.v1.SourceRate\x12\x16\n\x0e\x66\x65\x61ture_layers\x18\x04 \x03(\r\x12\x14\n\x0cnum_features\x18\x05 \x01(\r\"[\n\nSourceRate\x12\x0c\n\x04name\x18\x01 \x01(\t\x12 \n\x18milliseconds_per_request\x18\x02 \x01(\x02\x12\x1d\n\x15milliseconds_per_node\x18\x03 \x01(\x02\"\xc4\x01\n\x10\x43\x61ndidatesUpdate\x12,\n\tsequences\x18\x01 \x03(\x0b\x32\x19.dspark.v1.SequenceUpdate\x12)\n\nsuccessors\x18\x02 \x03(\x0b\x32\x15.dspark.v1.Successors\x12(\n\x08releases\x18\x03 \x03(\x0b\x32\x16.dspark.v1.SequenceEnd\x12-\n\x08\x66\x65\x61tures\x18\x04 \x03(\x0b\x32\x1b.dspark.v1.SequenceFeatures\"\xaa\x01\n\x0eSequenceUpdate\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\x11\n\ttoken_ids\x18\x04 \x03(\r\x12\x19\n\x11num_prompt_tokens\x18\x05 \x01(\r\x12\x12\n\ncache_salt\x18\x06 \x01(\t\x12\x13\n\x0btemperature\x18\x07 \x01(\x02\x12\x0c\n\x04seed\x18\x08 \x01(\x04\"\\\n\x10SequenceFeatures\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12%\n\x08\x66\x65\x61tures\x18\x03 \x01(\x0b\x32\x13.dspark.v1.Features\"N\n\nSuccessors\x12\x15\n\rrow_token_ids\x18\x01 \x03(\r\x12\x15\n\rtop_token_ids\x18\x02 \x03(\r\x12\x12\n\ncache_salt\x18\x03 \x01(\t\"C\n\x0bSequenceEnd\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x11\n\tcompleted\x18\x03 \x01(\x08\"z\n\x0eProposeRequest\x12+\n\x06update\x18\x01 \x01(\x0b\x32\x1b.dspark.v1.CandidatesUpdate\x12%\n\x05items\x18\x02 \x03(\x0b\x32\x16.dspark.v1.ProposeItem\x12\x14\n\x0ctraceparents\x18\x03 \x03(\t\"W\n\x14StreamProposeRequest\x12*\n\x07propose\x18\x01 \x01(\x0b\x32\x19.dspark.v1.ProposeRequest\x12\x13\n\x0bmax_wait_ms\x18\x02 \x01(\x02\"D\n\x15StreamProposeResponse\x12+\n\x07propose\x18\x01 \x01(\x0b\x32\x1a.dspark.v1.ProposeResponse\"y\n\x0bProposeItem\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\x11\n\tmax_nodes\x18\x04 \x01(\r\x12\x11\n\tmax_depth\x18\x05 \x01(\r\x12\x0f\n\x07sources\x18\x06 \x03(\t\"\x83\x01\n\x0fProposeResponse\x12&\n\tproposals\x18\x01 \x03(\x0b\x32\x13.dspark.v1.Proposal\x12\x1b\n\x13unknown_request_ids\x18\x02 \x03(\t\x12+\n\x0csource_costs\x18\x03 \x03(\x0b\x32\x15.dspark.v1.SourceCost\"c\n\x08Proposal\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\"\n\x04tree\x18\x04 \x01(\x0b\x32\x14.dspark.v1.TokenTree\"/\n\nSourceCost\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0bnanoseconds\x18\x02 \x01(\x04\"=\n\x0eObserveRequest\x12+\n\x06update\x18\x01 \x01(\x0b\x32\x1b.dspark.v1.CandidatesUpdate\".\n\x0fObserveResponse\x12\x1b\n\x13unknown_request_ids\x18\x01 \x03(\t2\xcf\x02\n\x11\x43\x61ndidatesService\x12^\n\x11GetCandidatesInfo\x12#.dspark.v1.GetCandidatesInfoRequest\x1a$.dspark.v1.GetCandidatesInfoResponse\x12@\n\x07Propose\x12\x19.dspark.v1.ProposeRequest\x1a\x1a.dspark.v1.ProposeResponse\x12V\n\rStreamPropose\x12\x1f.dspark.v1.StreamProposeRequest\x1a .dspark.v1.StreamProposeResponse(\x01\x30\x01\x12@\n\x07Observe\x12\x19.dspark.v1.ObserveRequest\x1a\x1a.dspark.v1.ObserveResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"dspark/v1/candidates_service.proto\x12\tdspark.v1\x1a\x18\x64spark/v1/features.proto\x1a\x1a\x64spark/v1/token_tree.proto\"\x1a\n\x18GetCandidatesInfoRequest\"\xaf\x01\n\x19GetCandidatesInfoResponse\x12\x0f\n\x07sources\x18\x01 \x03(\t\x12\r\n\x05top_k\x18\x02 \x01(\r\x12+\n\x0csource_rates\x18\x03 \x03(\x0b\x32\x15.dspark.v1.SourceRate\x12\x16\n\x0e\x66\x65\x61ture_layers\x18\x04 \x03(\r\x12\x14\n\x0cnum_features\x18\x05 \x01(\r\x12\x17\n\x0f\x66\x65\x61ture_sources\x18\x06 \x03(\t\"[\n\nSourceRate\x12\x0c\n\x04name\x18\x01 \x01(\t\x12 \n\x18milliseconds_per_request\x18\x02 \x01(\x02\x12\x1d\n\x15milliseconds_per_node\x18\x03 \x01(\x02\"\xc4\x01\n\x10\x43\x61ndidatesUpdate\x12,\n\tsequences\x18\x01 \x03(\x0b\x32\x19.dspark.v1.SequenceUpdate\x12)\n\nsuccessors\x18\x02 \x03(\x0b\x32\x15.dspark.v1.Successors\x12(\n\x08releases\x18\x03 \x03(\x0b\x32\x16.dspark.v1.SequenceEnd\x12-\n\x08\x66\x65\x61tures\x18\x04 \x03(\x0b\x32\x1b.dspark.v1.SequenceFeatures\"\xaa\x01\n\x0eSequenceUpdate\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\x11\n\ttoken_ids\x18\x04 \x03(\r\x12\x19\n\x11num_prompt_tokens\x18\x05 \x01(\r\x12\x12\n\ncache_salt\x18\x06 \x01(\t\x12\x13\n\x0btemperature\x18\x07 \x01(\x02\x12\x0c\n\x04seed\x18\x08 \x01(\x04\"\\\n\x10SequenceFeatures\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12%\n\x08\x66\x65\x61tures\x18\x03 \x01(\x0b\x32\x13.dspark.v1.Features\"N\n\nSuccessors\x12\x15\n\rrow_token_ids\x18\x01 \x03(\r\x12\x15\n\rtop_token_ids\x18\x02 \x03(\r\x12\x12\n\ncache_salt\x18\x03 \x01(\t\"C\n\x0bSequenceEnd\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x11\n\tcompleted\x18\x03 \x01(\x08\"z\n\x0eProposeRequest\x12+\n\x06update\x18\x01 \x01(\x0b\x32\x1b.dspark.v1.CandidatesUpdate\x12%\n\x05items\x18\x02 \x03(\x0b\x32\x16.dspark.v1.ProposeItem\x12\x14\n\x0ctraceparents\x18\x03 \x03(\t\"W\n\x14StreamProposeRequest\x12*\n\x07propose\x18\x01 \x01(\x0b\x32\x19.dspark.v1.ProposeRequest\x12\x13\n\x0bmax_wait_ms\x18\x02 \x01(\x02\"D\n\x15StreamProposeResponse\x12+\n\x07propose\x18\x01 \x01(\x0b\x32\x1a.dspark.v1.ProposeResponse\"y\n\x0bProposeItem\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\x11\n\tmax_nodes\x18\x04 \x01(\r\x12\x11\n\tmax_depth\x18\x05 \x01(\r\x12\x0f\n\x07sources\x18\x06 \x03(\t\"\x83\x01\n\x0fProposeResponse\x12&\n\tproposals\x18\x01 \x03(\x0b\x32\x13.dspark.v1.Proposal\x12\x1b\n\x13unknown_request_ids\x18\x02 \x03(\t\x12+\n\x0csource_costs\x18\x03 \x03(\x0b\x32\x15.dspark.v1.SourceCost\"c\n\x08Proposal\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\"\n\x04tree\x18\x04 \x01(\x0b\x32\x14.dspark.v1.TokenTree\"/\n\nSourceCost\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0bnanoseconds\x18\x02 \x01(\x04\"=\n\x0eObserveRequest\x12+\n\x06update\x18\x01 \x01(\x0b\x32\x1b.dspark.v1.CandidatesUpdate\".\n\x0fObserveResponse\x12\x1b\n\x13unknown_request_ids\x18\x01 \x03(\t2\xcf\x02\n\x11\x43\x61ndidatesService\x12^\n\x11GetCandidatesInfo\x12#.dspark.v1.GetCandidatesInfoRequest\x1a$.dspark.v1.GetCandidatesInfoResponse\x12@\n\x07Propose\x12\x19.dspark.v1.ProposeRequest\x1a\x1a.dspark.v1.ProposeResponse\x12V\n\rStreamPropose\x12\x1f.dspark.v1.StreamProposeRequest\x1a .dspark.v1.StreamProposeResponse(\x01\x30\x01\x12@\n\x07Observe\x12\x19.dspark.v1.ObserveRequest\x1a\x1a.dspark.v1.ObserveResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,37 +36,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETCANDIDATESINFOREQUEST']._serialized_start=103
   _globals['_GETCANDIDATESINFOREQUEST']._serialized_end=129
   _globals['_GETCANDIDATESINFORESPONSE']._serialized_start=132
-  _globals['_GETCANDIDATESINFORESPONSE']._serialized_end=282
-  _globals['_SOURCERATE']._serialized_start=284
-  _globals['_SOURCERATE']._serialized_end=375
-  _globals['_CANDIDATESUPDATE']._serialized_start=378
-  _globals['_CANDIDATESUPDATE']._serialized_end=574
-  _globals['_SEQUENCEUPDATE']._serialized_start=577
-  _globals['_SEQUENCEUPDATE']._serialized_end=747
-  _globals['_SEQUENCEFEATURES']._serialized_start=749
-  _globals['_SEQUENCEFEATURES']._serialized_end=841
-  _globals['_SUCCESSORS']._serialized_start=843
-  _globals['_SUCCESSORS']._serialized_end=921
-  _globals['_SEQUENCEEND']._serialized_start=923
-  _globals['_SEQUENCEEND']._serialized_end=990
-  _globals['_PROPOSEREQUEST']._serialized_start=992
-  _globals['_PROPOSEREQUEST']._serialized_end=1114
-  _globals['_STREAMPROPOSEREQUEST']._serialized_start=1116
-  _globals['_STREAMPROPOSEREQUEST']._serialized_end=1203
-  _globals['_STREAMPROPOSERESPONSE']._serialized_start=1205
-  _globals['_STREAMPROPOSERESPONSE']._serialized_end=1273
-  _globals['_PROPOSEITEM']._serialized_start=1275
-  _globals['_PROPOSEITEM']._serialized_end=1396
-  _globals['_PROPOSERESPONSE']._serialized_start=1399
-  _globals['_PROPOSERESPONSE']._serialized_end=1530
-  _globals['_PROPOSAL']._serialized_start=1532
-  _globals['_PROPOSAL']._serialized_end=1631
-  _globals['_SOURCECOST']._serialized_start=1633
-  _globals['_SOURCECOST']._serialized_end=1680
-  _globals['_OBSERVEREQUEST']._serialized_start=1682
-  _globals['_OBSERVEREQUEST']._serialized_end=1743
-  _globals['_OBSERVERESPONSE']._serialized_start=1745
-  _globals['_OBSERVERESPONSE']._serialized_end=1791
-  _globals['_CANDIDATESSERVICE']._serialized_start=1794
-  _globals['_CANDIDATESSERVICE']._serialized_end=2129
+  _globals['_GETCANDIDATESINFORESPONSE']._serialized_end=307
+  _globals['_SOURCERATE']._serialized_start=309
+  _globals['_SOURCERATE']._serialized_end=400
+  _globals['_CANDIDATESUPDATE']._serialized_start=403
+  _globals['_CANDIDATESUPDATE']._serialized_end=599
+  _globals['_SEQUENCEUPDATE']._serialized_start=602
+  _globals['_SEQUENCEUPDATE']._serialized_end=772
+  _globals['_SEQUENCEFEATURES']._serialized_start=774
+  _globals['_SEQUENCEFEATURES']._serialized_end=866
+  _globals['_SUCCESSORS']._serialized_start=868
+  _globals['_SUCCESSORS']._serialized_end=946
+  _globals['_SEQUENCEEND']._serialized_start=948
+  _globals['_SEQUENCEEND']._serialized_end=1015
+  _globals['_PROPOSEREQUEST']._serialized_start=1017
+  _globals['_PROPOSEREQUEST']._serialized_end=1139
+  _globals['_STREAMPROPOSEREQUEST']._serialized_start=1141
+  _globals['_STREAMPROPOSEREQUEST']._serialized_end=1228
+  _globals['_STREAMPROPOSERESPONSE']._serialized_start=1230
+  _globals['_STREAMPROPOSERESPONSE']._serialized_end=1298
+  _globals['_PROPOSEITEM']._serialized_start=1300
+  _globals['_PROPOSEITEM']._serialized_end=1421
+  _globals['_PROPOSERESPONSE']._serialized_start=1424
+  _globals['_PROPOSERESPONSE']._serialized_end=1555
+  _globals['_PROPOSAL']._serialized_start=1557
+  _globals['_PROPOSAL']._serialized_end=1656
+  _globals['_SOURCECOST']._serialized_start=1658
+  _globals['_SOURCECOST']._serialized_end=1705
+  _globals['_OBSERVEREQUEST']._serialized_start=1707
+  _globals['_OBSERVEREQUEST']._serialized_end=1768
+  _globals['_OBSERVERESPONSE']._serialized_start=1770
+  _globals['_OBSERVERESPONSE']._serialized_end=1816
+  _globals['_CANDIDATESSERVICE']._serialized_start=1819
+  _globals['_CANDIDATESSERVICE']._serialized_end=2154
 # @@protoc_insertion_point(module_scope)

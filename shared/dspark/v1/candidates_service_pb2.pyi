@@ -13,18 +13,20 @@ class GetCandidatesInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetCandidatesInfoResponse(_message.Message):
-    __slots__ = ("sources", "top_k", "source_rates", "feature_layers", "num_features")
+    __slots__ = ("sources", "top_k", "source_rates", "feature_layers", "num_features", "feature_sources")
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
     SOURCE_RATES_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LAYERS_FIELD_NUMBER: _ClassVar[int]
     NUM_FEATURES_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_SOURCES_FIELD_NUMBER: _ClassVar[int]
     sources: _containers.RepeatedScalarFieldContainer[str]
     top_k: int
     source_rates: _containers.RepeatedCompositeFieldContainer[SourceRate]
     feature_layers: _containers.RepeatedScalarFieldContainer[int]
     num_features: int
-    def __init__(self, sources: _Optional[_Iterable[str]] = ..., top_k: _Optional[int] = ..., source_rates: _Optional[_Iterable[_Union[SourceRate, _Mapping]]] = ..., feature_layers: _Optional[_Iterable[int]] = ..., num_features: _Optional[int] = ...) -> None: ...
+    feature_sources: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sources: _Optional[_Iterable[str]] = ..., top_k: _Optional[int] = ..., source_rates: _Optional[_Iterable[_Union[SourceRate, _Mapping]]] = ..., feature_layers: _Optional[_Iterable[int]] = ..., num_features: _Optional[int] = ..., feature_sources: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SourceRate(_message.Message):
     __slots__ = ("name", "milliseconds_per_request", "milliseconds_per_node")

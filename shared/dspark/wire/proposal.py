@@ -35,6 +35,7 @@ def info_to_proto(info: CandidatesInfo) -> pb.GetCandidatesInfoResponse:
         ],
         feature_layers=info.feature_layers,
         num_features=info.num_features,
+        feature_sources=info.feature_sources,
     )
 
 
@@ -48,6 +49,7 @@ def info_from_proto(message: pb.GetCandidatesInfoResponse) -> CandidatesInfo:
         ),
         feature_layers=tuple(message.feature_layers),
         num_features=message.num_features,
+        feature_sources=tuple(message.feature_sources),
     )
 
 

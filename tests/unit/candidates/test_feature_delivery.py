@@ -67,6 +67,7 @@ def test_the_info_merges_what_sources_want() -> None:
     idle = Observer("none of no layer", (), 9), Observer("no token", (7,), 0)
     proposer = proposer_with(Observer("a", (4, 0), 1), *idle, Observer("b", (2, 4), 3))
     assert (proposer.info.feature_layers, proposer.info.num_features) == ((0, 2, 4), 3)
+    assert proposer.info.feature_sources == ("a", "b")
     assert proposer_with(*idle).info.feature_layers == ()
     assert union_of([]) == ()
 

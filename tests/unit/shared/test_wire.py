@@ -172,6 +172,7 @@ CANDIDATES_INFO = st.builds(
     rates=tuples_of(st.builds(proposal.SourceRate, NAMES, F32, F32)),
     feature_layers=NUMBERS,
     num_features=U32,
+    feature_sources=STRINGS,
 )
 
 ROUND_TRIPS: dict[str, tuple[st.SearchStrategy[Any], Callable[..., Message], Any]] = {
