@@ -22,6 +22,9 @@ from harness.tiny_models import VOCAB_SIZE, save_tiny_model, tiny_model
 from harness.waiting import until
 
 
+CONFIG = CandidatesConfig(propose_deadline_ms=20_000, vocab_size=VOCAB_SIZE)
+
+
 class HeldDrafter(TreeDrafter):
     """Drafts when it is let go; ``wishes`` has what it was asked."""
 
@@ -53,7 +56,7 @@ def item(length: int = 4) -> ProposeItem:
 
 async def test_a_request_is_drafted_for_with_its_temperature_and_seed() -> None:
     drafter = HeldDrafter()
-    proposer = Proposer([DraftSource(drafter)], CandidatesConfig(propose_deadline_ms=20_000))
+    proposer = Proposer([DraftSource(drafter)], CONFIG)
     outcome = await proposer.propose(started(), [item()])
     assert len(outcome.proposals[0].tree) > 0
     (wish,) = drafter.wishes
@@ -68,11 +71,11 @@ async def test_a_request_is_drafted_for_with_its_temperature_and_seed() -> None:
 async def test_while_a_round_is_late_there_are_no_guesses_and_no_wait() -> None:
     drafter = HeldDrafter()
     source = DraftSource(drafter)
-    proposer = Proposer([source], CandidatesConfig(propose_deadline_ms=20_000))
+    proposer = Proposer([source], CONFIG)
     drafter.may_go.clear()
     assert not len((await proposer.propose(started(), [item()], 0.01)).proposals[0].tree)
     (runner,) = proposer.runners
-    assert runner.failures["late"] == 1
+    await until(lambda: runner.failures["late"] == 1)
     # The thread is busy, so this is answered at once although it may take long.
     outcome = await asyncio.wait_for(proposer.propose(CandidatesUpdate(), [item()], 20.0), 10)
     assert not len(outcome.proposals[0].tree)
@@ -98,7 +101,7 @@ async def test_a_model_that_fails_is_a_failure_of_the_source() -> None:
         raise RuntimeError("out of memory")
 
     drafter._model.logits = fail  # type: ignore[method-assign, assignment]
-    proposer = Proposer([DraftSource(drafter)], CandidatesConfig(propose_deadline_ms=20_000))
+    proposer = Proposer([DraftSource(drafter)], CONFIG)
     outcome = await proposer.propose(started(), [item()])
     assert not len(outcome.proposals[0].tree)
     assert proposer.runners[0].failures["raised"] == 1
