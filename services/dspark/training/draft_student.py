@@ -6,7 +6,8 @@ from one to the other in fewer layers, which start as the target's own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AutoConfig, AutoModelForCausalLM
-from transformers.utils.logging import disable_progress_bar
+from transformers.utils.logging import (
+    disable_progress_bar,
+    get_verbosity,
+    set_verbosity,
+    set_verbosity_error,
+)
 
 from dspark.training.text_batches import TextBatch
 
@@ -34,19 +40,19 @@ def student_of(model_dir: Path, num_layers: int) -> Any:
     config.num_hidden_layers = num_layers
     if getattr(config, "layer_types", None) is not None:
         config.layer_types = config.layer_types[:num_layers]
-    # Of the other layers, their tensors are left where they lie.
-    student: Any = AutoModelForCausalLM.from_pretrained(
-        model_dir, config=config, dtype=torch.float32, local_files_only=True
-    )
+    with _silence():
+        student: Any = AutoModelForCausalLM.from_pretrained(
+            model_dir, config=config, dtype=torch.float32, local_files_only=True
+        )
     return _with_frozen_matrices(student)
 
 
 def trained_student(directory: Path) -> Any:
     """A draft model that was trained before, to learn on; its matrices are the target's, too."""
-    disable_progress_bar()  # type: ignore[no-untyped-call]
-    student: Any = AutoModelForCausalLM.from_pretrained(
-        directory, dtype=torch.float32, local_files_only=True
-    )
+    with _silence():
+        student: Any = AutoModelForCausalLM.from_pretrained(
+            directory, dtype=torch.float32, local_files_only=True
+        )
     return _with_frozen_matrices(student)
 
 
@@ -54,6 +60,17 @@ def _with_frozen_matrices(student: Any) -> Any:
     for matrix in (student.get_input_embeddings(), student.get_output_embeddings()):
         matrix.requires_grad_(False)
     return student
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """That the other layers' tensors are not used is no news."""
+    before = get_verbosity()
+    set_verbosity_error()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        set_verbosity(before)
 
 
 def answer_logits(student: Any, batch: TextBatch) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from dspark.candidates.draft_model.draft_directory import DIGEST, ERROR_SCALE
 
@@ -23,8 +24,7 @@ def write_draft(
     """
     partial = directory.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    state = {name: tensor.to(torch.bfloat16) for name, tensor in student.state_dict().items()}
-    student.save_pretrained(partial, state_dict=state)
+    student.save_pretrained(partial, state_dict=_halves(student.state_dict()))
     for name in _TOKENIZER:
         if (model_dir / name).is_file():
             shutil.copyfile(model_dir / name, partial / name)
@@ -40,3 +40,12 @@ def write_draft(
         file.chmod(0o644)
     shutil.rmtree(directory, ignore_errors=True)
     partial.rename(directory)
+
+
+def _halves(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """In bfloat16; a matrix that has two names stays one, so it is written once."""
+    halves: dict[int, Tensor] = {}
+    return {
+        name: halves.setdefault(tensor.data_ptr(), tensor.to(torch.bfloat16))
+        for name, tensor in state.items()
+    }

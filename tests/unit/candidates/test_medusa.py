@@ -8,6 +8,7 @@ from dspark.candidates.sources.draft_heads import DraftHeads
 from dspark.candidates.sources.interface import DraftRequest
 from dspark.candidates.sources.medusa import MedusaSource
 from dspark.features import Features
+from dspark.keyed_noise import KeyedNoise
 
 VOCAB = 8
 
@@ -35,8 +36,11 @@ def hidden_at(position: int, scale: float = 1.0, tokens: int = 1) -> Features:
     return Features(position - tokens + 1, (tokens, 1, 2), data)
 
 
-def request(*token_ids: int, max_nodes: int = 6, max_depth: int = 9) -> DraftRequest:
-    return DraftRequest(LiveSequence("r", 1, token_ids=list(token_ids)), max_nodes, max_depth)
+def request(
+    *token_ids: int, max_nodes: int = 6, max_depth: int = 9, temperature: float = 0.0
+) -> DraftRequest:
+    sequence = LiveSequence("r", 1, token_ids=list(token_ids), temperature=temperature, seed=5)
+    return DraftRequest(sequence, max_nodes, max_depth)
 
 
 def propose(source: MedusaSource, *requests: DraftRequest):
@@ -52,6 +56,20 @@ def test_grows_the_likeliest_paths_with_the_markov_bias() -> None:
     assert tree.parents[:4] == (0, 1, 0, 3)
     assert tree.scores[:4] == pytest.approx((0.6, 1.0, 0.2, 0.6), abs=1e-5)
     assert tree.source_names == ("medusa",)
+
+
+def test_at_a_temperature_the_draws_noise_decides() -> None:
+    source = MedusaSource(FixedHeads())
+    (tree,) = propose(source, request(1, 7, temperature=2.0))
+    heads = FixedHeads()
+    logits = heads.logits(np.ones((1, 2), dtype=np.float32), np.array([7]))[0]
+    # The anchor is at position 1, so the first guess is for position 2.
+    noise = KeyedNoise(5, 2).gumbel(heads.token_ids)
+    best = int(heads.token_ids[(logits[0] / 2.0 + noise).argmax()])
+    first = next(iter(tree.children[0]))
+    assert first == best
+    powers = np.exp(logits[0] + 2.0 * noise)
+    assert tree.scores[0] == pytest.approx(float((powers / powers.sum()).max()), abs=1e-4)
 
 
 @pytest.mark.parametrize(("nodes", "depth", "most"), [(3, 9, 2), (6, 1, 1), (0, 9, 0)])

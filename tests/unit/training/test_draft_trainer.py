@@ -67,6 +67,10 @@ def test_what_is_written_fits_its_target_alone(
     draft = trained[0] / "draft"
     config = json.loads((draft / "config.json").read_text())
     assert config["num_hidden_layers"] == 1
+    # The head is the embedding, which is written once, two bytes a number.
+    written = SafetensorsFile(draft / "model.safetensors")
+    assert "lm_head.weight" not in written
+    assert (draft / "model.safetensors").stat().st_size < 3 * VOCAB_SIZE * HIDDEN + 2 * 40_000
     assert config["dspark_target_digest"] == target_digest(model)
     settings: dict[str, Any] = {"sources": ("draft",), "draft_model": str(draft)}
     (source,) = build_sources(CandidatesConfig(model=str(model), **settings))

@@ -7,21 +7,24 @@ arXiv:2401.10774).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dspark.candidates.best_first import grow
+from dspark.candidates.perturbed_top import is_drawn
 from dspark.candidates.safetensors_file import from_bfloat16
 from dspark.candidates.sequence import LiveSequence
-from dspark.candidates.sources.draft_heads import DraftHeads
+from dspark.candidates.sources.draft_heads import DraftHeads, Floats
 from dspark.candidates.sources.head_guesses import TopLogits, probabilities, top_logits
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
 from dspark.features import FINAL_LAYER, Features
+from dspark.keyed_noise import KeyedNoise
 from dspark.token_tree import TokenTree
 
 # Guesses below this probability are not worth a node anywhere.
 MIN_SCORE = 0.01
+CACHED_DRAWS = 256
 _EMPTY = TokenTree((), (), (), (), ())
 
 
@@ -35,7 +38,13 @@ class MedusaSource(CandidateSource):
     def __init__(self, heads: DraftHeads) -> None:
         self._heads = heads
         # By sequence, the position of a token and its hidden state [hidden_size].
-        self._latest: dict[LiveSequence, tuple[int, NDArray[np.float32]]] = {}
+        self._latest: dict[LiveSequence, tuple[int, Floats]] = {}
+        # Most places that a tree reaches were reached by the one before.
+        self._noise = lru_cache(CACHED_DRAWS)(self._noise_at)
+
+    def _noise_at(self, seed: int, position: int) -> Floats:
+        """[V'] of the draft vocabulary."""
+        return KeyedNoise(seed, position).gumbel(self._heads.token_ids).astype(np.float32)
 
     def vitals(self) -> SourceVitals:
         return SourceVitals(len(self._latest))
@@ -62,10 +71,20 @@ class MedusaSource(CandidateSource):
         sequences = [requests[place].sequence for place in ready]
         hidden = np.stack([self._latest[sequence][1] for sequence in sequences])
         anchors = np.array([sequence.token_ids[-1] for sequence in sequences], dtype=np.int64)
-        top = top_logits(self._heads.logits(hidden, anchors), self._heads.temperatures)
+        logits = self._with_noise(self._heads.logits(hidden, anchors), sequences)
+        top = top_logits(logits, self._heads.temperatures)
         for row, place in enumerate(ready):
             trees[place] = self._grow(requests[place], top, row)
         return trees
+
+    def _with_noise(self, logits: Floats, sequences: Sequence[LiveSequence]) -> Floats:
+        """[N, K, V'] plus the noise that the target draws with; see ``perturbed_top``."""
+        for row, sequence in enumerate(sequences):
+            if is_drawn(sequence.temperature):
+                places = range(len(sequence), len(sequence) + logits.shape[1])
+                noise = np.stack([self._noise(sequence.seed, place) for place in places])
+                logits[row] += np.float32(sequence.temperature) * noise
+        return logits
 
     def _is_ready(self, request: DraftRequest) -> bool:
         sequence = request.sequence
