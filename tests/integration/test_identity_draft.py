@@ -6,7 +6,6 @@ temperature 0, or a model that knows nothing of it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,11 +13,11 @@ import pytest
 
 from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.registry import build_sources
-from dspark.candidates.target_digest import target_digest
 from dspark.sampling import SamplingParams
 from dspark.verifier.config import VerifierConfig
 from harness.mixed_jobs import mixed_jobs, random_prompts
 from harness.running_scheduler import Streamed
+from harness.tiny_drafts import save_draft
 from harness.tiny_models import save_tiny_model
 from harness.whole_stack import Job, whole_stack
 
@@ -29,16 +28,6 @@ MAX_TOKENS = 24
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny_model("llama", tmp_path_factory.mktemp("target"), VOCAB_SIZE)
-
-
-def draft_for(target: Path, folder: Path, architecture: str, seed: int) -> Path:
-    """A draft model that says that it fits the target."""
-    save_tiny_model(architecture, folder, VOCAB_SIZE, seed)
-    path = folder / "config.json"
-    # It may be sure of itself: with the target's weights it is right.
-    said = {"dspark_target_digest": target_digest(target), "dspark_error_scale": 0.2}
-    path.write_text(json.dumps(json.loads(path.read_text()) | said))
-    return folder
 
 
 def load(config: VerifierConfig, progress: Callable[[str], None]):  # type: ignore[no-untyped-def]
@@ -67,7 +56,9 @@ async def test_a_mix_of_requests_gives_the_plain_tokens(
     target: Path, tmp_path: Path, architecture: str, seed: int
 ) -> None:
     jobs = mixed_jobs(random_prompts(6, VOCAB_SIZE), MAX_TOKENS)
-    async with stack_of(target, draft_for(target, tmp_path, architecture, seed)) as stack:
+    async with stack_of(
+        target, save_draft(target, tmp_path, architecture, VOCAB_SIZE, seed)
+    ) as stack:
         plain = token_ids(await stack.run_alone(jobs))
         alone = [await stack.run(job) for job in jobs]
         assert token_ids(alone) == plain
@@ -90,7 +81,7 @@ async def test_a_draft_that_is_the_target_is_nearly_always_right(
     ]
     prompts = random_prompts(3, VOCAB_SIZE)
     jobs = [Job(prompt, each) for prompt, each in zip(prompts, params, strict=True)]
-    async with stack_of(target, draft_for(target, tmp_path, "llama", 0)) as stack:
+    async with stack_of(target, save_draft(target, tmp_path, "llama", VOCAB_SIZE, 0)) as stack:
         plain = token_ids(await stack.run_alone(jobs))
         streams = await stack.run_together(jobs)
         assert token_ids(streams) == plain
@@ -100,7 +91,7 @@ async def test_a_draft_that_is_the_target_is_nearly_always_right(
 
 async def test_a_released_request_leaves_nothing(target: Path, tmp_path: Path) -> None:
     (job, *_) = mixed_jobs(random_prompts(1, VOCAB_SIZE), MAX_TOKENS)
-    async with stack_of(target, draft_for(target, tmp_path, "llama", 0)) as stack:
+    async with stack_of(target, save_draft(target, tmp_path, "llama", VOCAB_SIZE, 0)) as stack:
         await stack.run(job)
         (runner,) = stack.proposer.runners
         await stack.check_idle()
