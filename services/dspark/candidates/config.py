@@ -40,6 +40,9 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
     medusa_weights: str | None = setting(
         None, "file of the source medusa, from 'dspark train medusa'; unset: the one that ships"
     )
+    block_weights: str | None = setting(
+        None, "file of the source block, from 'dspark train block'; unset: the one that ships"
+    )
     model_id: str = setting("", "the target's name, which separates models in a shared store")
     propose_deadline_ms: float = setting(10.0, "a tree that takes longer is dropped")
     max_tree_nodes: int = setting(256, "upper limit of the nodes of one tree")

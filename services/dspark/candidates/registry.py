@@ -37,12 +37,24 @@ def _medusa(config: CandidatesConfig) -> MedusaSource:
     return MedusaSource(read_heads(weights, Path(config.model or "")))
 
 
+def _block(config: CandidatesConfig) -> CandidateSource:
+    weights = find_weights("block.safetensors", config.block_weights, config.model)
+    # torch takes seconds to import, and need not be there for the other sources.
+    try:
+        from dspark.candidates.sources.block.block_file import read_drafter
+        from dspark.candidates.sources.block.source import BlockSource
+    except ModuleNotFoundError as error:
+        raise NoWeights(f"it needs {error.name}, which is not installed") from error
+    return BlockSource(read_drafter(weights, Path(config.model or "")))
+
+
 REGISTRY: dict[str, SourceFactory] = {
     RecycleSource.name: lambda config: RecycleSource(),
     SuffixSource.name: lambda config: SuffixSource(),
     "retrieval": retrieval_source,
     NgramSource.name: _ngram,
     MedusaSource.name: _medusa,
+    "block": _block,
 }
 # Those that cost next to nothing to ask. A network pays only where the verifier runs elsewhere, or
 # where its guesses are better than what it costs: see docs/benchmarks.md.

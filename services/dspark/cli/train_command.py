@@ -16,6 +16,7 @@ HELP = "train a learned source for a target on text that the target writes"
 SOURCES = {
     "ngram": "a table of what follows the last tokens",
     "medusa": "heads that guess several places ahead from the target's hidden states",
+    "block": "a small network that guesses a block of tokens from the target's hidden states",
 }
 _REPORT = "report"
 _REPORT_HELP = "write how trainings went as one HTML file"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dspark.candidates.sources.ngram_table import write_table
+from dspark.training.block_trainer import BlockTrainer
 from dspark.training.medusa_trainer import MedusaTrainer
 from dspark.training.ngram_training import train_ngram
 from dspark.training.trainer import Trainer, TrainingRun, TrainResult, described, sentence
@@ -31,4 +32,8 @@ class NgramTrainer(Trainer):
         return TrainResult(card, lines)
 
 
-TRAINERS: dict[str, Trainer] = {"ngram": NgramTrainer(), "medusa": MedusaTrainer()}
+TRAINERS: dict[str, Trainer] = {
+    "ngram": NgramTrainer(),
+    "medusa": MedusaTrainer(),
+    "block": BlockTrainer(),
+}

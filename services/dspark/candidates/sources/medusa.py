@@ -6,23 +6,19 @@ arXiv:2401.10774).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dspark.candidates.best_first import grow
 from dspark.candidates.safetensors_file import from_bfloat16
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.draft_heads import DraftHeads
-from dspark.candidates.sources.head_guesses import TopLogits, probabilities, top_logits
+from dspark.candidates.sources.guess_tree import EMPTY, guess_tree
+from dspark.candidates.sources.head_guesses import top_logits
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
 from dspark.features import FINAL_LAYER, Features
 from dspark.token_tree import TokenTree
-
-# Guesses below this probability are not worth a node anywhere.
-MIN_SCORE = 0.01
-_EMPTY = TokenTree((), (), (), (), ())
 
 
 class MedusaSource(CandidateSource):
@@ -56,15 +52,18 @@ class MedusaSource(CandidateSource):
     def propose(self, requests: Sequence[DraftRequest], deadline: float) -> list[TokenTree]:
         """A request whose latest token before the anchor has no hidden state gets no guess."""
         ready = [place for place, request in enumerate(requests) if self._is_ready(request)]
-        trees = [_EMPTY] * len(requests)
+        trees = [EMPTY] * len(requests)
         if not ready:
             return trees
         sequences = [requests[place].sequence for place in ready]
         hidden = np.stack([self._latest[sequence][1] for sequence in sequences])
         anchors = np.array([sequence.token_ids[-1] for sequence in sequences], dtype=np.int64)
-        top = top_logits(self._heads.logits(hidden, anchors), self._heads.temperatures)
+        heads, temperatures = self._heads, self._heads.temperatures
+        top = top_logits(heads.logits(hidden, anchors), temperatures)
         for row, place in enumerate(ready):
-            trees[place] = self._grow(requests[place], top, row)
+            trees[place] = guess_tree(
+                self.name, requests[place], top, row, heads.token_ids, heads.bias, temperatures
+            )
         return trees
 
     def _is_ready(self, request: DraftRequest) -> bool:
@@ -75,27 +74,3 @@ class MedusaSource(CandidateSource):
             and sequence.token_ids[-1] < self._heads.vocab_size
             and request.max_nodes > 0
         )
-
-    def _grow(self, request: DraftRequest, top: TopLogits, row: int) -> TokenTree:
-        heads = self._heads
-        columns, logits, covered = top.columns[row], top.logits[row], top.covered[row]
-        token_ids = heads.token_ids[columns]
-
-        def expand(previous: int, depth: int) -> Iterator[tuple[int, float, int]]:
-            bias = heads.bias(previous, columns[depth])
-            scaled = None if bias is None else bias / heads.temperatures[depth]
-            scores = probabilities(logits[depth], covered[depth], scaled)
-            for place in np.argsort(-scores, kind="stable").tolist():
-                score = float(scores[place])
-                if score < MIN_SCORE:
-                    return
-                token_id = int(token_ids[depth, place])
-                yield token_id, score, token_id
-
-        grown = grow(
-            request.sequence.token_ids[-1],
-            expand,
-            max_nodes=request.max_nodes,
-            max_depth=min(request.max_depth, len(columns)),
-        )
-        return grown.to_tree(self.name)
