@@ -107,7 +107,7 @@ def test_heads_are_trained_and_serve(
     out = tmp_path / "out"
     flags = ["--self-generate", str(GENERATED), "--steps", "5", "--threads", "1"]
     assert train(model, out, *flags, source="medusa") == 0
-    assert "held out, first guess right by head" in capsys.readouterr().out
+    assert "held out, first guess right by place" in capsys.readouterr().out
     card = json.loads((out / "card.json").read_text())
     assert len(card["medusa"]["validation_top1"]) == 4
     weights = str(out / "medusa.safetensors")

@@ -48,6 +48,9 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
     draft_kv_tokens: int = setting(
         32_768, "tokens of all sequences that the source draft keeps K/V of"
     )
+    block_weights: str | None = setting(
+        None, "file of the source block, from 'dspark train block'; unset: the one that ships"
+    )
     model_id: str = setting("", "the target's name, which separates models in a shared store")
     propose_deadline_ms: float = setting(10.0, "a tree that takes longer is dropped")
     max_tree_nodes: int = setting(256, "upper limit of the nodes of one tree")

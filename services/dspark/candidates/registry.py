@@ -47,6 +47,17 @@ def _draft(config: CandidatesConfig) -> CandidateSource:
     return draft_source(weights, Path(config.model or ""), config.draft_kv_tokens)
 
 
+def _block(config: CandidatesConfig) -> CandidateSource:
+    weights = find_weights("block.safetensors", config.block_weights, config.model)
+    # torch takes seconds to import, and need not be there for the other sources.
+    try:
+        from dspark.candidates.sources.block.block_file import read_drafter
+        from dspark.candidates.sources.block.source import BlockSource
+    except ModuleNotFoundError as error:
+        raise NoWeights(f"it needs {error.name}, which is not installed") from error
+    return BlockSource(read_drafter(weights, Path(config.model or "")))
+
+
 REGISTRY: dict[str, SourceFactory] = {
     RecycleSource.name: lambda config: RecycleSource(),
     SuffixSource.name: lambda config: SuffixSource(),
@@ -54,6 +65,7 @@ REGISTRY: dict[str, SourceFactory] = {
     NgramSource.name: _ngram,
     MedusaSource.name: _medusa,
     "draft": _draft,
+    "block": _block,
 }
 # Those that cost next to nothing to ask. A network pays only where the verifier runs elsewhere, or
 # where its guesses are better than what it costs: see docs/benchmarks.md.

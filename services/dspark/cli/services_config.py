@@ -13,7 +13,14 @@ from dspark.scheduler.policy import POLICIES
 from dspark.verifier.config import EXACTNESS, WEIGHT_DTYPES, VerifierConfig
 
 _SCHEDULER = ("policy", "num_draft_tokens", "max_num_seqs")
-_CANDIDATES = ("sources", "corpus", "ngram_table", "medusa_weights", "draft_model")
+_CANDIDATES = (
+    "sources",
+    "corpus",
+    "ngram_table",
+    "medusa_weights",
+    "block_weights",
+    "draft_model",
+)
 _VERIFIER = ("kv_tokens", "block_size", "max_model_len", "exactness", "kernels", "weight_dtype")
 
 
@@ -52,6 +59,11 @@ class ServicesConfig:
     )
     draft_model: str | None = _of(
         CandidatesConfig, "draft_model", "directory of the model of the source draft"
+    )
+    block_weights: str | None = _of(
+        CandidatesConfig,
+        "block_weights",
+        "weights of the source block; unset: those that ship for the model",
     )
     corpus: tuple[str, ...] = _of(
         CandidatesConfig, "corpus", "comma-separated NAME=FILE of sources corpus:NAME", unset=()

@@ -17,6 +17,7 @@ SOURCES = {
     "ngram": "a table of what follows the last tokens",
     "medusa": "heads that guess several places ahead from the target's hidden states",
     "draft": "a small copy of the target, which decodes ahead",
+    "block": "a small network that guesses a block of tokens from the target's hidden states",
 }
 _REPORT = "report"
 _REPORT_HELP = "write how trainings went as one HTML file"

@@ -153,7 +153,7 @@ class TrainingJob:
         )
 
     def _meta(self, target: Target) -> StoreMeta:
-        layers = TRAINERS[self.source].layers
+        layers = TRAINERS[self.source].layers_of(self.model_dir)
         known = stored_layers(self.out / TEXTS)
         if set(layers) <= set(known):
             layers = known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from dspark.candidates.learned_weights import LearnedWeights
 from dspark.candidates.sources.ngram_table import NgramTable, read_table, write_table
@@ -13,6 +14,7 @@ from dspark.training.likely_tokens import LikelyTokens
 from dspark.training.ngram_counts import NgramText
 from dspark.training.ngram_training import train_ngram
 from dspark.training.text_store import StoredText
+from dspark.training.torch_threads import torch_threads
 from dspark.training.trainer import Trainer, TrainingRun, TrainResult, described, sentence
 
 REPORT_INTERVAL_S = 5.0
@@ -21,12 +23,14 @@ REPORT_INTERVAL_S = 5.0
 class NgramTrainer(Trainer):
     """``ngram.bin``."""
 
-    layers = (FINAL_LAYER,)
+    def layers_of(self, model_dir: Path) -> tuple[int, ...]:
+        return (FINAL_LAYER,)
 
     def train(self, run: TrainingRun) -> TrainResult:
         meta, texts = run.store.meta, run.store.texts()
         start = _table_to_start_from(run)
-        counted = _counted(run, texts)
+        with torch_threads(run.threads):
+            counted = _counted(run, texts)
         run.say(f"counting {run.store.num_answer_tokens:,} tokens")
         trained = train_ngram(texts, counted, meta.target_digest, meta.vocab_size, start)
         path = run.out / "ngram.bin"

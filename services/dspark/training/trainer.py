@@ -43,8 +43,11 @@ class TrainResult:
 class Trainer(Protocol):
     """Trains one source on a store of texts."""
 
-    layers: tuple[int, ...] = ()
-    """Hidden states that it needs of each token, numbered as in dspark.features."""
+    def layers_of(self, model_dir: Path) -> tuple[int, ...]:
+        """The layers, numbered as in dspark.features, whose hidden states it needs of each token of
+        the target in ``model_dir``. Raises ValueError, OSError.
+        """
+        return ()
 
     def train(self, run: TrainingRun) -> TrainResult:
         """Write the weights to ``out``. Raises ValueError for texts that will not do."""

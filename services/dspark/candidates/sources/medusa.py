@@ -6,26 +6,19 @@ arXiv:2401.10774).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 
 import numpy as np
 
-from dspark.candidates.best_first import grow
-from dspark.candidates.perturbed_top import is_drawn
 from dspark.candidates.safetensors_file import from_bfloat16
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.draft_heads import DraftHeads, Floats
-from dspark.candidates.sources.head_guesses import TopLogits, probabilities, top_logits
+from dspark.candidates.sources.draw_noise import DrawNoise
+from dspark.candidates.sources.guess_tree import EMPTY, guess_tree
+from dspark.candidates.sources.head_guesses import top_logits
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
 from dspark.features import FINAL_LAYER, Features
-from dspark.keyed_noise import KeyedNoise
 from dspark.token_tree import TokenTree
-
-# Guesses below this probability are not worth a node anywhere.
-MIN_SCORE = 0.01
-CACHED_DRAWS = 256
-_EMPTY = TokenTree((), (), (), (), ())
 
 
 class MedusaSource(CandidateSource):
@@ -39,12 +32,7 @@ class MedusaSource(CandidateSource):
         self._heads = heads
         # By sequence, the position of a token and its hidden state [hidden_size].
         self._latest: dict[LiveSequence, tuple[int, Floats]] = {}
-        # Most places that a tree reaches were reached by the one before.
-        self._noise = lru_cache(CACHED_DRAWS)(self._noise_at)
-
-    def _noise_at(self, seed: int, position: int) -> Floats:
-        """[V'] of the draft vocabulary."""
-        return KeyedNoise(seed, position).gumbel(self._heads.token_ids).astype(np.float32)
+        self._noise = DrawNoise(heads.token_ids)
 
     def vitals(self) -> SourceVitals:
         return SourceVitals(len(self._latest))
@@ -65,26 +53,20 @@ class MedusaSource(CandidateSource):
     def propose(self, requests: Sequence[DraftRequest], deadline: float) -> list[TokenTree]:
         """A request whose latest token before the anchor has no hidden state gets no guess."""
         ready = [place for place, request in enumerate(requests) if self._is_ready(request)]
-        trees = [_EMPTY] * len(requests)
+        trees = [EMPTY] * len(requests)
         if not ready:
             return trees
         sequences = [requests[place].sequence for place in ready]
         hidden = np.stack([self._latest[sequence][1] for sequence in sequences])
         anchors = np.array([sequence.token_ids[-1] for sequence in sequences], dtype=np.int64)
-        logits = self._with_noise(self._heads.logits(hidden, anchors), sequences)
-        top = top_logits(logits, self._heads.temperatures)
+        heads, temperatures = self._heads, self._heads.temperatures
+        logits = self._noise.added(heads.logits(hidden, anchors), sequences)
+        top = top_logits(logits, temperatures)
         for row, place in enumerate(ready):
-            trees[place] = self._grow(requests[place], top, row)
+            trees[place] = guess_tree(
+                self.name, requests[place], top, row, heads.token_ids, heads.bias, temperatures
+            )
         return trees
-
-    def _with_noise(self, logits: Floats, sequences: Sequence[LiveSequence]) -> Floats:
-        """[N, K, V'] plus the noise that the target draws with; see ``perturbed_top``."""
-        for row, sequence in enumerate(sequences):
-            if is_drawn(sequence.temperature):
-                places = range(len(sequence), len(sequence) + logits.shape[1])
-                noise = np.stack([self._noise(sequence.seed, place) for place in places])
-                logits[row] += np.float32(sequence.temperature) * noise
-        return logits
 
     def _is_ready(self, request: DraftRequest) -> bool:
         sequence = request.sequence
@@ -94,27 +76,3 @@ class MedusaSource(CandidateSource):
             and sequence.token_ids[-1] < self._heads.vocab_size
             and request.max_nodes > 0
         )
-
-    def _grow(self, request: DraftRequest, top: TopLogits, row: int) -> TokenTree:
-        heads = self._heads
-        columns, logits, covered = top.columns[row], top.logits[row], top.covered[row]
-        token_ids = heads.token_ids[columns]
-
-        def expand(previous: int, depth: int) -> Iterator[tuple[int, float, int]]:
-            bias = heads.bias(previous, columns[depth])
-            scaled = None if bias is None else bias / heads.temperatures[depth]
-            scores = probabilities(logits[depth], covered[depth], scaled)
-            for place in np.argsort(-scores, kind="stable").tolist():
-                score = float(scores[place])
-                if score < MIN_SCORE:
-                    return
-                token_id = int(token_ids[depth, place])
-                yield token_id, score, token_id
-
-        grown = grow(
-            request.sequence.token_ids[-1],
-            expand,
-            max_nodes=request.max_nodes,
-            max_depth=min(request.max_depth, len(columns)),
-        )
-        return grown.to_tree(self.name)
