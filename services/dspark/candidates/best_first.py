@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
+from dspark.candidates.keyed_draws import KeyedDraws
 from dspark.token_tree import TokenTree
 
 State = TypeVar("State")
@@ -40,12 +41,14 @@ def grow(
     *,
     max_nodes: int,
     max_depth: int,
+    draws: KeyedDraws | None = None,
 ) -> Growth[State]:
     """The ``max_nodes`` nodes of the highest survival.
 
     ``expand(state, depth)`` gives ``(token_id, score, state)`` of the children of a node at
     ``depth``, best first and each token once. Only nodes that made it into the tree are expanded,
     and only so far as their children are needed. Equal survivals go in the order of discovery.
+    ``draws``, of a request whose tokens are drawn, has the last word on scores.
     """
     grown: Growth[State] = Growth()
     token_ids, parents, scores, states = (
@@ -59,7 +62,10 @@ def grow(
     entry, depth, negative, state = 0, 0, -1.0, root
     while len(token_ids) < max_nodes:
         if depth < max_depth:
-            children = iter(expand(state, depth))
+            found_children = expand(state, depth)
+            if draws is not None:
+                found_children = draws.rescored(found_children, depth)
+            children = iter(found_children)
             for token_id, score, child in children:
                 order += 1
                 found = negative * score, order, token_id, entry, score, depth + 1, child

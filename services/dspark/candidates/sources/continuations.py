@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dspark.candidates.best_first import grow
+from dspark.candidates.keyed_draws import KeyedDraws
 from dspark.token_tree import TokenTree
 
 
@@ -30,12 +31,14 @@ def tree_from_continuations(
     source: str,
     max_nodes: int,
     max_depth: int,
+    draws: KeyedDraws | None = None,
 ) -> TokenTree:
     """Merge the continuations into one tree.
 
     ``odds[m]`` (the last entry serves longer matches) is the odds that one occurrence with a match
     of m tokens is right. A child's score is the odds of the occurrences that lead to it over 1 plus
-    the odds of all that reach its parent; a match grows with each drafted token.
+    the odds of all that reach its parent; a match grows with each drafted token. ``draws`` as in
+    ``grow``.
     """
     last = len(odds) - 1
 
@@ -64,5 +67,5 @@ def tree_from_continuations(
         )
         return [(token_id, weights[token_id] / total, branches[token_id]) for token_id in order]
 
-    grown = grow(continuations, expand, max_nodes=max_nodes, max_depth=max_depth)
+    grown = grow(continuations, expand, max_nodes=max_nodes, max_depth=max_depth, draws=draws)
     return grown.to_tree(source)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Sequence
 from itertools import islice
 
+from dspark.candidates.keyed_draws import draws_of
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.context_key import ContextKey
 from dspark.candidates.sources.continuations import Continuation, tree_from_continuations
@@ -92,5 +93,6 @@ class LookupSource(CandidateSource):
                     source=self.name,
                     max_nodes=request.max_nodes,
                     max_depth=request.max_depth,
+                    draws=draws_of(request.sequence),
                 )
         return TokenTree()

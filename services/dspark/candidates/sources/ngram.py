@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from dspark.candidates.best_first import grow
+from dspark.candidates.keyed_draws import draws_of
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
 from dspark.candidates.sources.ngram_table import NgramTable
 from dspark.token_tree import TokenTree
@@ -48,5 +49,6 @@ class NgramSource(CandidateSource):
             expand,
             max_nodes=request.max_nodes,
             max_depth=min(request.max_depth, MAX_DEPTH),
+            draws=draws_of(request.sequence),
         )
         return grown.to_tree(self.name)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspark.candidates.best_first import grow
+from dspark.candidates.keyed_draws import draws_of
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
 from dspark.proposal import Successors
 from dspark.token_tree import TokenTree
@@ -109,5 +110,11 @@ class RecycleSource(CandidateSource):
                     yield successor, score, successor
 
         anchor = request.sequence.token_ids[-1]
-        grown = grow(anchor, expand, max_nodes=request.max_nodes, max_depth=request.max_depth)
+        grown = grow(
+            anchor,
+            expand,
+            max_nodes=request.max_nodes,
+            max_depth=request.max_depth,
+            draws=draws_of(request.sequence),
+        )
         return grown.to_tree(self.name)

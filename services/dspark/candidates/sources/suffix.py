@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dspark.candidates.keyed_draws import draws_of
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.continuations import tree_from_continuations
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
@@ -47,4 +48,5 @@ class SuffixSource(CandidateSource):
             source=self.name,
             max_nodes=request.max_nodes,
             max_depth=min(request.max_depth, MAX_DEPTH),
+            draws=draws_of(request.sequence),
         )

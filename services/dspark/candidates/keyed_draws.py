@@ -1,0 +1,69 @@
+"""What the target's known noise makes of guesses at one of its draws (pure).
+
+The target draws ``argmax(logits + T * g)`` with noise ``g`` that seed, position and token decide.
+So of a few tokens with known probabilities the noise says which of them it is going to be, if it is
+one of them (coupling without communication, Daliri et al. 2024, arXiv:2408.07978). All others
+together are one token with what probability is left, and with unknown noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from dspark.candidates.perturbed_top import is_drawn
+from dspark.candidates.sequence import LiveSequence
+from dspark.keyed_noise import KeyedNoise
+
+State = TypeVar("State")
+
+# Guesses are estimates: their logarithms are off by about so much.
+ERROR_SCALE = 1.0
+# Others are never impossible.
+MIN_REST = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedDraws:
+    """The draws of one request; ``first_position`` is that of the token after the anchor."""
+
+    temperature: float
+    seed: int
+    first_position: int
+
+    def rescored(
+        self, guesses: Iterable[tuple[int, float, State]], depth: int
+    ) -> list[tuple[int, float, State]]:
+        """(token id, probability, state) of the draw ``depth`` places after the first one, given
+        what was known of it without its noise; best first.
+        """
+        known = [guess for guess in guesses if guess[1] > 0]
+        if not known:
+            return []
+        token_ids = np.array([token_id for token_id, _, _ in known], dtype=np.int64)
+        noise = KeyedNoise(self.seed, self.first_position + depth).gumbel(token_ids)
+        shares = [share for _, share, _ in known]
+        values = [
+            math.log(share) + self.temperature * draw
+            for share, draw in zip(shares, noise.tolist(), strict=True)
+        ]
+        best = max(values)
+        powers = [math.exp((value - best) / ERROR_SCALE) for value in values]
+        scale = self._chance_against_others(best, max(1 - sum(shares), MIN_REST)) / sum(powers)
+        order = sorted(range(len(known)), key=lambda place: -values[place])
+        return [(known[place][0], powers[place] * scale, known[place][2]) for place in order]
+
+    def _chance_against_others(self, best: float, rest: float) -> float:
+        """That ``log(rest) + T * g`` with a standard Gumbel ``g`` stays below ``best``."""
+        return math.exp(-math.exp(min((math.log(rest) - best) / self.temperature, 50.0)))
+
+
+def draws_of(sequence: LiveSequence) -> KeyedDraws | None:
+    """None for a request whose tokens are not drawn."""
+    if not is_drawn(sequence.temperature):
+        return None
+    return KeyedDraws(sequence.temperature, sequence.seed, len(sequence))
