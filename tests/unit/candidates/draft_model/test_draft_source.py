@@ -21,7 +21,6 @@ from dspark.token_tree import TokenTree
 from harness.tiny_models import VOCAB_SIZE, save_tiny_model, tiny_model
 from harness.waiting import until
 
-
 CONFIG = CandidatesConfig(propose_deadline_ms=20_000, vocab_size=VOCAB_SIZE)
 
 
