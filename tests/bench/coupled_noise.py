@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from transformers import AutoModelForCausalLM
 
 from dspark.candidates.learned_weights import LearnedWeights
-from dspark.candidates.perturbed_top import perturbed, top_scores
+from dspark.candidates.perturbed_top import DrawNoise, top_scores
 from dspark.candidates.sources.medusa_file import read_heads
 from dspark.candidates.target_digest import target_digest
+from dspark.candidates.target_matrices import TargetMatrices
 from dspark.training.text_store import StoredText, StoreMeta, TextStore
 
 Floats = NDArray[np.float32]
@@ -98,10 +99,11 @@ def run(arguments: argparse.Namespace) -> dict[str, float]:
     hits = dict.fromkeys(("greedy", "own noise", "target's noise", "in 4 greedy", "in 4 keyed"), 0)
     most, count, losses = 0.0, 0, np.zeros(len(SCALES))
     scores: list[Floats] = []
+    noise = DrawNoise(np.arange(TargetMatrices(arguments.model).vocab_size))
     for theirs, ours, seed, position in places(arguments):
-        drawn = int(perturbed(theirs, temperature, seed, position).argmax())
-        keyed = perturbed(ours, temperature, seed, position)
-        own = perturbed(ours, temperature, seed + OTHER_SEED, position)
+        drawn = int(noise.perturbed(theirs, temperature, seed, position).argmax())
+        keyed = noise.perturbed(ours, temperature, seed, position)
+        own = noise.perturbed(ours, temperature, seed + OTHER_SEED, position)
         greedy_four, keyed_four = top_scores(ours, 1.0, 4)[0], top_scores(keyed, 1.0, 4)[0]
         hits["greedy"] += int(greedy_four[0] == drawn)
         hits["own noise"] += int(own.argmax() == drawn)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -15,8 +14,9 @@ from dspark.candidates.learned_weights import LearnedWeights
 from dspark.candidates.sources.interface import CandidateSource
 from dspark.candidates.sources.ngram import NgramSource
 from dspark.candidates.sources.suffix import SuffixSource
-from dspark.training.draft_student import loss, student_of, trained_parameters
+from dspark.training.draft_student import DraftStudent
 from dspark.training.draft_validation import fitted_error_scale, held_out_batches, top1
+from dspark.training.draft_vocabulary import draft_vocabulary
 from dspark.training.draft_weights import write_draft
 from dspark.training.held_out import acceptance_of, split
 from dspark.training.ngram_training import table_of
@@ -40,6 +40,7 @@ _KV_TOKENS = 1 << 16
 class TrainedDraft:
     """What is reported of a draft model: on held-out texts, and in the loop of decoding."""
 
+    num_ids: int
     top1: float
     error_scale: float
     acceptance: dict[str, Acceptance]
@@ -57,13 +58,14 @@ class DraftTrainer(Trainer):
             "steps": run.steps,
             "texts_a_step": TEXTS_A_STEP,
             "layers": run.draft_layers,
+            "draft_vocabulary": trained.num_ids,
             "bytes": size,
             "validation_top1": trained.top1,
             "error_scale": trained.error_scale,
             **{name: described(acceptance) for name, acceptance in trained.acceptance.items()},
         }
         lines = [
-            f"{path}: {size:,} bytes, {run.draft_layers} layers",
+            f"{path}: {size:,} bytes, {run.draft_layers} layers, {trained.num_ids:,} tokens",
             f"held out, first guess right: {trained.top1:.3f}",
         ]
         for name, acceptance in trained.acceptance.items():
@@ -74,7 +76,8 @@ class DraftTrainer(Trainer):
 def _train(run: TrainingRun, path: Path) -> TrainedDraft:
     learned, held_out = split(run.store.texts())
     batches = held_out_batches(TextBatches(held_out, MAX_TOKENS))
-    student = student_of(run.model_dir, run.draft_layers)
+    token_ids = draft_vocabulary(learned, run.store.meta.vocab_size, run.special_ids)
+    student = DraftStudent(run.model_dir, run.draft_layers, token_ids)
     student.to("cuda" if torch.cuda.is_available() else "cpu")
     # Nothing in it is random, so every step is the same in a run that goes on.
     student.eval()
@@ -82,21 +85,24 @@ def _train(run: TrainingRun, path: Path) -> TrainedDraft:
     error_scale = fitted_error_scale(student, batches)
     write_draft(path, student, run.model_dir, run.store.meta.target_digest, error_scale)
     return TrainedDraft(
-        top1(student, batches), error_scale, _acceptance(run, path, learned, held_out)
+        num_ids=len(token_ids),
+        top1=top1(student, batches),
+        error_scale=error_scale,
+        acceptance=_acceptance(run, path, learned, held_out),
     )
 
 
 def _optimisation(
-    run: TrainingRun, student: Any, texts: TextBatches, batches: Sequence[TextBatch]
+    run: TrainingRun, student: DraftStudent, texts: TextBatches, batches: Sequence[TextBatch]
 ) -> Optimisation:
     """Raises ValueError if there is nothing to learn from."""
     if not len(texts):
         raise ValueError("the texts are too short")
     return Optimisation(
         model=student,
-        groups=[{"params": trained_parameters(student), "lr": RATE}],
+        groups=[{"params": student.trained_parameters(), "lr": RATE}],
         schedule=Schedule(run.steps),
-        loss_at=lambda step: loss(student, texts.sample(TEXTS_A_STEP, (run.seed, step))),
+        loss_at=lambda step: student.loss(texts.sample(TEXTS_A_STEP, (run.seed, step))),
         validate=lambda: {"validation": [top1(student, batches)]},
         checkpoint=run.out / "draft.checkpoint",
         progress=ProgressFile(run.out / f"draft{SUFFIX}"),

@@ -7,19 +7,17 @@ arXiv:2401.10774).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 import numpy as np
 
 from dspark.candidates.best_first import grow
-from dspark.candidates.perturbed_top import is_drawn
+from dspark.candidates.perturbed_top import DrawNoise
 from dspark.candidates.safetensors_file import from_bfloat16
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.draft_heads import DraftHeads, Floats
 from dspark.candidates.sources.head_guesses import TopLogits, probabilities, top_logits
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
 from dspark.features import FINAL_LAYER, Features
-from dspark.keyed_noise import KeyedNoise
 from dspark.token_tree import TokenTree
 
 # Guesses below this probability are not worth a node anywhere.
@@ -39,12 +37,7 @@ class MedusaSource(CandidateSource):
         self._heads = heads
         # By sequence, the position of a token and its hidden state [hidden_size].
         self._latest: dict[LiveSequence, tuple[int, Floats]] = {}
-        # Most places that a tree reaches were reached by the one before.
-        self._noise = lru_cache(CACHED_DRAWS)(self._noise_at)
-
-    def _noise_at(self, seed: int, position: int) -> Floats:
-        """[V'] of the draft vocabulary."""
-        return KeyedNoise(seed, position).gumbel(self._heads.token_ids).astype(np.float32)
+        self._noise = DrawNoise(heads.token_ids, CACHED_DRAWS)
 
     def vitals(self) -> SourceVitals:
         return SourceVitals(len(self._latest))
@@ -80,10 +73,10 @@ class MedusaSource(CandidateSource):
     def _with_noise(self, logits: Floats, sequences: Sequence[LiveSequence]) -> Floats:
         """[N, K, V'] plus the noise that the target draws with; see ``perturbed_top``."""
         for row, sequence in enumerate(sequences):
-            if is_drawn(sequence.temperature):
-                places = range(len(sequence), len(sequence) + logits.shape[1])
-                noise = np.stack([self._noise(sequence.seed, place) for place in places])
-                logits[row] += np.float32(sequence.temperature) * noise
+            for head in range(logits.shape[1]):
+                logits[row, head] = self._noise.perturbed(
+                    logits[row, head], sequence.temperature, sequence.seed, len(sequence) + head
+                )
         return logits
 
     def _is_ready(self, request: DraftRequest) -> bool:
