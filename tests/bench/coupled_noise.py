@@ -94,6 +94,14 @@ def softmax(logits: Floats, temperature: float) -> NDArray[np.float64]:
     return powers / powers.sum()
 
 
+def overlap(theirs: Floats, ours: Floats, temperature: float) -> float:
+    """What two distributions share; at temperature 0 whether both have one token in mind."""
+    if temperature == 0:
+        return float(theirs.argmax() == ours.argmax())
+    p, q = softmax(theirs, temperature), softmax(ours, temperature)
+    return float(np.minimum(p, q).sum())
+
+
 def run(arguments: argparse.Namespace) -> dict[str, float]:
     temperature = arguments.temperature
     hits = dict.fromkeys(("greedy", "own noise", "target's noise", "in 4 greedy", "in 4 keyed"), 0)
@@ -110,8 +118,7 @@ def run(arguments: argparse.Namespace) -> dict[str, float]:
         hits["target's noise"] += int(keyed_four[0] == drawn)
         hits["in 4 greedy"] += int(drawn in greedy_four)
         hits["in 4 keyed"] += int(drawn in keyed_four)
-        p, q = softmax(theirs, temperature), softmax(ours, temperature)
-        most, count = most + float(np.minimum(p, q).sum()), count + 1
+        most, count = most + overlap(theirs, ours, temperature), count + 1
         given = [top_scores(keyed, scale, 1)[1][0] for scale in SCALES]
         scores.append(np.array(given, dtype=np.float32))
         right = keyed_four[0] == drawn
