@@ -51,17 +51,9 @@ class KeyedNoise:
 
     def gumbel(self, token_ids: Ids) -> NDArray[np.float64]:
         """[n] standard Gumbel draws of some token ids."""
-        return _gumbel(self.bits(token_ids))
-
-    def gumbel_of_all(self, vocab_size: int) -> NDArray[np.float64]:
-        """[vocab_size] standard Gumbel draws of every token id."""
-        return _gumbel(self.bits_of_all(vocab_size))
-
-
-def _gumbel(bits: Bits) -> NDArray[np.float64]:
-    uniform = ((bits >> _SHIFT) + 0.5) * 2.0**-_UNIFORM_BITS
-    draws: NDArray[np.float64] = -np.log(-np.log(uniform))
-    return draws
+        uniform = ((self.bits(token_ids) >> _SHIFT) + 0.5) * 2.0**-_UNIFORM_BITS
+        draws: NDArray[np.float64] = -np.log(-np.log(uniform))
+        return draws
 
 
 def _finish(bits: Bits, scratch: Bits) -> None:

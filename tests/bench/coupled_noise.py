@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from transformers import AutoModelForCausalLM
 
 from dspark.candidates.learned_weights import LearnedWeights
-from dspark.candidates.perturbed_top import perturbed, top_scores
+from dspark.candidates.perturbed_top import DrawNoise, top_scores
 from dspark.candidates.sources.medusa_file import read_heads
 from dspark.candidates.target_digest import target_digest
+from dspark.candidates.target_matrices import TargetMatrices
 from dspark.training.text_store import StoredText, StoreMeta, TextStore
 
 Floats = NDArray[np.float32]
@@ -93,23 +94,31 @@ def softmax(logits: Floats, temperature: float) -> NDArray[np.float64]:
     return powers / powers.sum()
 
 
+def overlap(theirs: Floats, ours: Floats, temperature: float) -> float:
+    """What two distributions share; at temperature 0 whether both have one token in mind."""
+    if temperature == 0:
+        return float(theirs.argmax() == ours.argmax())
+    p, q = softmax(theirs, temperature), softmax(ours, temperature)
+    return float(np.minimum(p, q).sum())
+
+
 def run(arguments: argparse.Namespace) -> dict[str, float]:
     temperature = arguments.temperature
     hits = dict.fromkeys(("greedy", "own noise", "target's noise", "in 4 greedy", "in 4 keyed"), 0)
     most, count, losses = 0.0, 0, np.zeros(len(SCALES))
     scores: list[Floats] = []
+    noise = DrawNoise(np.arange(TargetMatrices(arguments.model).vocab_size))
     for theirs, ours, seed, position in places(arguments):
-        drawn = int(perturbed(theirs, temperature, seed, position).argmax())
-        keyed = perturbed(ours, temperature, seed, position)
-        own = perturbed(ours, temperature, seed + OTHER_SEED, position)
+        drawn = int(noise.perturbed(theirs, temperature, seed, position).argmax())
+        keyed = noise.perturbed(ours, temperature, seed, position)
+        own = noise.perturbed(ours, temperature, seed + OTHER_SEED, position)
         greedy_four, keyed_four = top_scores(ours, 1.0, 4)[0], top_scores(keyed, 1.0, 4)[0]
         hits["greedy"] += int(greedy_four[0] == drawn)
         hits["own noise"] += int(own.argmax() == drawn)
         hits["target's noise"] += int(keyed_four[0] == drawn)
         hits["in 4 greedy"] += int(drawn in greedy_four)
         hits["in 4 keyed"] += int(drawn in keyed_four)
-        p, q = softmax(theirs, temperature), softmax(ours, temperature)
-        most, count = most + float(np.minimum(p, q).sum()), count + 1
+        most, count = most + overlap(theirs, ours, temperature), count + 1
         given = [top_scores(keyed, scale, 1)[1][0] for scale in SCALES]
         scores.append(np.array(given, dtype=np.float32))
         right = keyed_four[0] == drawn

@@ -123,3 +123,24 @@ def test_heads_are_trained_and_serve(
 def test_a_report_of_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["train", "report", "--out", str(tmp_path)]) == 1
     assert "train a source first" in capsys.readouterr().err
+
+
+def test_a_draft_model_is_trained_and_serves(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    common = ["--self-generate", str(GENERATED), "--steps", "3", "--threads", "1"]
+    assert train(model, out, *common, "--draft-layers", "3", source="draft") == 1
+    assert "draft_layers: must be from 1 to 2" in capsys.readouterr().err
+    assert train(model, out, *common, "--draft-layers", "1", source="draft") == 0
+    assert "held out, first guess right" in capsys.readouterr().out
+    card = json.loads((out / "card.json").read_text())
+    assert card["draft"]["layers"] == 1
+    assert card["draft"]["alone"]["acceptance_length"] >= 1.0
+    draft = out / "draft"
+    assert (draft / "tokenizer.json").read_bytes() == (model / "tokenizer.json").read_bytes()
+    config = CandidatesConfig(sources=("draft",), model=str(model), draft_model=str(draft))
+    (source,) = build_sources(config)
+    assert source.name == "draft"
+    assert run(["train", "report", "--out", str(out)]) == 0
+    assert (out / "report.html").read_text().count("<svg") == 2

@@ -26,16 +26,8 @@ Ids = NDArray[np.int64]
 
 # Tokens so many error scales below the best have no share worth counting.
 _NEGLIGIBLE = 18.0
-# The positions of a round's trees come again in the next round, but for the first ones.
+# Most positions of a round's trees come again in the next round.
 _KEPT = 64
-
-
-def perturbed(logits: Floats, temperature: float, seed: int, position: int) -> Floats:
-    """``logits + temperature * g`` [vocab_size] of the draw at ``position``; greedy: the logits."""
-    if not is_drawn(temperature):
-        return logits
-    noise = gumbel_of_all(seed, position, len(logits))
-    return np.asarray(logits + np.float32(temperature) * noise, dtype=np.float32)
 
 
 def is_drawn(temperature: float) -> bool:
@@ -43,18 +35,31 @@ def is_drawn(temperature: float) -> bool:
     return 0.0 < temperature < math.inf
 
 
-@lru_cache(_KEPT)
-def gumbel_of_all(seed: int, position: int, vocab_size: int) -> Floats:
-    """[vocab_size] the noise of one drawn token; not to be written to."""
-    noise = KeyedNoise(seed, position).gumbel_of_all(vocab_size).astype(np.float32)
-    noise.flags.writeable = False
-    return noise
+class DrawNoise:
+    """The noise of the target's latest draws, over the ``token_ids`` int64 [V'] of a drafter.
+
+    The last ``num_kept`` are kept, as trees of one round after the other reach the same positions.
+    """
+
+    def __init__(self, token_ids: Ids, num_kept: int = _KEPT) -> None:
+        self._token_ids = token_ids
+        self._at = lru_cache(num_kept)(self._draw)
+
+    def perturbed(self, logits: Floats, temperature: float, seed: int, position: int) -> Floats:
+        """``logits + temperature * g`` [V'] of the draw at ``position``; greedy: the logits."""
+        if not is_drawn(temperature):
+            return logits
+        noise = self._at(seed, position)
+        return np.asarray(logits + np.float32(temperature) * noise, dtype=np.float32)
+
+    def _draw(self, seed: int, position: int) -> Floats:
+        return KeyedNoise(seed, position).gumbel(self._token_ids).astype(np.float32)
 
 
 def top_scores(values: Floats, error_scale: float, count: int) -> tuple[Ids, Floats]:
-    """The ``count`` best of ``values`` [vocab_size], best first, and their probabilities.
+    """The places of the ``count`` best of ``values`` [V'], best first, and their probabilities.
 
-    ``values`` are (perturbed) logits. Equal ones go by the lowest id, as the target has it.
+    ``values`` are (perturbed) logits. Of equal ones the first leads, as the target has it.
     """
     best = float(values.max(initial=-math.inf))
     if not math.isfinite(best):

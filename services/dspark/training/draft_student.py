@@ -6,12 +6,14 @@ from one to the other in fewer layers, which start as the target's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -22,10 +24,10 @@ from transformers.utils.logging import (
     set_verbosity_error,
 )
 
-from dspark.training.text_batches import TextBatch
+from dspark.training.text_batches import NO_LABEL, TextBatch
 
 
-def student_of(model_dir: Path, num_layers: int) -> Any:
+def first_layers_of(model_dir: Path, num_layers: int) -> Any:
     """A float32 model of the target's first ``num_layers`` layers.
 
     They read what the embedding gives. The last layer, which writes what the head reads, does harm
@@ -73,29 +75,46 @@ def _silence() -> Iterator[None]:
         set_verbosity(before)
 
 
-def answer_logits(student: Any, batch: TextBatch) -> tuple[Tensor, Tensor]:
-    """Logits [num_labels, vocab_size] and labels [num_labels] of all tokens of the answers."""
-    device = next(student.parameters()).device
-    token_ids = torch.from_numpy(batch.token_ids).to(device)
-    labels = torch.from_numpy(batch.labels).to(device)
-    # Padding comes after the text, so no token sees any.
-    hidden = student.base_model(input_ids=token_ids, use_cache=False)[0]
-    rows, columns = torch.nonzero(labels >= 0, as_tuple=True)
-    # The head is most of the work, and only answers need it.
-    return head_logits(student, hidden[rows, columns]), labels[rows, columns]
+class DraftStudent(nn.Module):
+    """A causal model that learns to say the tokens of a draft vocabulary, ascending ids [V']."""
 
+    def __init__(self, model: Any, token_ids: NDArray[np.int64]) -> None:
+        super().__init__()
+        self.model = model
+        self.token_ids = token_ids
+        head = self.model.get_output_embeddings().weight.detach()
+        rows = torch.full((len(head),), NO_LABEL)
+        rows[torch.from_numpy(token_ids)] = torch.arange(len(token_ids))
+        self.head: Tensor
+        self.rows: Tensor
+        self.register_buffer("head", head[torch.from_numpy(token_ids)], persistent=False)
+        self.register_buffer("rows", rows, persistent=False)
 
-def head_logits(student: Any, hidden: Tensor) -> Tensor:
-    """[num_rows, vocab_size] of the last hidden states, as the models that are served have it."""
-    logits: Tensor = student.get_output_embeddings()(hidden)
-    cap = getattr(student.config, "final_logit_softcapping", None)
-    return logits if cap is None else cap * torch.tanh(logits / cap)
+    def answer_logits(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
+        """Logits [num_labels, V'] and labels [num_labels], as columns, of all tokens of answers.
 
+        A label outside the draft vocabulary is NO_LABEL.
+        """
+        device = self.head.device
+        token_ids = torch.from_numpy(batch.token_ids).to(device)
+        labels = torch.from_numpy(batch.labels).to(device)
+        # Padding comes after the text, so no token sees any.
+        hidden = self.model.base_model(input_ids=token_ids, use_cache=False)[0]
+        # The head is most of the work, and only answers need it.
+        is_answer = labels != NO_LABEL
+        return self._head_logits(hidden[is_answer]), self.rows[labels[is_answer]]
 
-def loss(student: Any, batch: TextBatch) -> Tensor:
-    """Cross-entropy a token of the answers, which the target wrote."""
-    return functional.cross_entropy(*answer_logits(student, batch))
+    def loss(self, batch: TextBatch) -> Tensor:
+        """Cross-entropy a token of the answers, which the target wrote."""
+        logits, labels = self.answer_logits(batch)
+        total = functional.cross_entropy(logits, labels, ignore_index=NO_LABEL, reduction="sum")
+        return total / max(1, len(labels))
 
+    def trained_parameters(self) -> list[nn.Parameter]:
+        return [parameter for parameter in self.parameters() if parameter.requires_grad]
 
-def trained_parameters(student: nn.Module) -> Sequence[nn.Parameter]:
-    return [parameter for parameter in student.parameters() if parameter.requires_grad]
+    def _head_logits(self, hidden: Tensor) -> Tensor:
+        """[num_rows, V'] of the last hidden states, as the models that are served have it."""
+        logits = hidden @ self.head.T
+        cap = getattr(self.model.config, "final_logit_softcapping", None)
+        return logits if cap is None else cap * torch.tanh(logits / cap)

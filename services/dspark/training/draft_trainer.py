@@ -16,13 +16,9 @@ from dspark.candidates.learned_weights import LearnedWeights
 from dspark.candidates.sources.interface import CandidateSource
 from dspark.candidates.sources.ngram import NgramSource
 from dspark.candidates.sources.suffix import SuffixSource
-from dspark.training.draft_student import (
-    loss,
-    student_of,
-    trained_parameters,
-    trained_student,
-)
+from dspark.training.draft_student import DraftStudent, first_layers_of, trained_student
 from dspark.training.draft_validation import fitted_error_scale, held_out_batches, top1
+from dspark.training.draft_vocabulary import draft_vocabulary
 from dspark.training.draft_weights import write_draft
 from dspark.training.held_out import acceptance_of, split
 from dspark.training.ngram_training import table_of
@@ -47,6 +43,7 @@ class TrainedDraft:
     """What is reported of a draft model: on held-out texts, and in the loop of decoding."""
 
     num_layers: int
+    num_ids: int
     top1: float
     error_scale: float
     acceptance: dict[str, Acceptance]
@@ -64,13 +61,14 @@ class DraftTrainer(Trainer):
             "steps": run.steps,
             "texts_a_step": TEXTS_A_STEP,
             "layers": trained.num_layers,
+            "draft_vocabulary": trained.num_ids,
             "bytes": size,
             "validation_top1": trained.top1,
             "error_scale": trained.error_scale,
             **{name: described(acceptance) for name, acceptance in trained.acceptance.items()},
         }
         lines = [
-            f"{path}: {size:,} bytes, {trained.num_layers} layers",
+            f"{path}: {size:,} bytes, {trained.num_layers} layers, {trained.num_ids:,} tokens",
             f"held out, first guess right: {trained.top1:.3f}",
         ]
         for name, acceptance in trained.acceptance.items():
@@ -81,7 +79,8 @@ class DraftTrainer(Trainer):
 def _train(run: TrainingRun, path: Path) -> TrainedDraft:
     learned, held_out = split(run.store.texts())
     batches = held_out_batches(TextBatches(held_out, MAX_TOKENS))
-    student = _first_student(run)
+    token_ids = draft_vocabulary(learned, run.store.meta.vocab_size, run.special_ids)
+    student = DraftStudent(_first_model(run), token_ids)
     student.to("cuda" if torch.cuda.is_available() else "cpu")
     # Nothing in it is random, so every step is the same in a run that goes on.
     student.eval()
@@ -89,31 +88,32 @@ def _train(run: TrainingRun, path: Path) -> TrainedDraft:
     error_scale = fitted_error_scale(student, batches)
     write_draft(path, student, run.model_dir, run.store.meta.target_digest, error_scale)
     return TrainedDraft(
-        num_layers=int(student.config.num_hidden_layers),
+        num_layers=int(student.model.config.num_hidden_layers),
+        num_ids=len(token_ids),
         top1=top1(student, batches),
         error_scale=error_scale,
         acceptance=_acceptance(run, path, learned, held_out),
     )
 
 
-def _first_student(run: TrainingRun) -> Any:
+def _first_model(run: TrainingRun) -> Any:
     if run.start_from is None:
-        return student_of(run.model_dir, run.draft_layers)
+        return first_layers_of(run.model_dir, run.draft_layers)
     weights = LearnedWeights(run.start_from, run.store.meta.target_digest)
     return trained_student(read_draft_directory(weights, run.model_dir).path)
 
 
 def _optimisation(
-    run: TrainingRun, student: Any, texts: TextBatches, batches: Sequence[TextBatch]
+    run: TrainingRun, student: DraftStudent, texts: TextBatches, batches: Sequence[TextBatch]
 ) -> Optimisation:
     """Raises ValueError if there is nothing to learn from."""
     if not len(texts):
         raise ValueError("the texts are too short")
     return Optimisation(
         model=student,
-        groups=[{"params": trained_parameters(student), "lr": RATE}],
+        groups=[{"params": student.trained_parameters(), "lr": RATE}],
         schedule=Schedule(run.steps),
-        loss_at=lambda step: loss(student, texts.sample(TEXTS_A_STEP, (run.seed, step))),
+        loss_at=lambda step: student.loss(texts.sample(TEXTS_A_STEP, (run.seed, step))),
         validate=lambda: {"validation": [top1(student, batches)]},
         checkpoint=run.out / "draft.checkpoint",
         progress=ProgressFile(run.out / f"draft{SUFFIX}"),

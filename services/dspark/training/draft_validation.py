@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn import functional
 
-from dspark.training.draft_student import answer_logits
-from dspark.training.text_batches import TextBatch, TextBatches
+from dspark.training.draft_student import DraftStudent
+from dspark.training.text_batches import NO_LABEL, TextBatch, TextBatches
 
 MAX_TEXTS = 20
 BATCH = 4
@@ -24,8 +25,11 @@ def held_out_batches(texts: TextBatches) -> list[TextBatch]:
     return [texts.batch(places[at : at + BATCH]) for at in range(0, count, BATCH)]
 
 
-def top1(student: nn.Module, batches: Sequence[TextBatch]) -> float:
-    """The share of answer tokens that are the student's likeliest, after the true ones before."""
+def top1(student: DraftStudent, batches: Sequence[TextBatch]) -> float:
+    """The share of answer tokens that are the student's likeliest, after the true ones before.
+
+    Labels outside the draft vocabulary are misses.
+    """
     hits, count = 0, 0
     for logits, labels in _logits(student, batches):
         hits += int((logits.argmax(dim=1) == labels).sum())
@@ -33,7 +37,7 @@ def top1(student: nn.Module, batches: Sequence[TextBatch]) -> float:
     return round(hits / count, 4)
 
 
-def fitted_error_scale(student: nn.Module, batches: Sequence[TextBatch]) -> float:
+def fitted_error_scale(student: DraftStudent, batches: Sequence[TextBatch]) -> float:
     """Of ``ERROR_SCALES``, that of the least log-loss; see ``dspark.candidates.perturbed_top``.
 
     The texts' noise is not known any more, so tokens that were drawn count like the target's
@@ -42,12 +46,14 @@ def fitted_error_scale(student: nn.Module, batches: Sequence[TextBatch]) -> floa
     losses = [0.0] * len(ERROR_SCALES)
     for logits, labels in _logits(student, batches):
         for index, scale in enumerate(ERROR_SCALES):
-            total = nn.functional.cross_entropy(logits / scale, labels, reduction="sum")
+            total = functional.cross_entropy(
+                logits / scale, labels, ignore_index=NO_LABEL, reduction="sum"
+            )
             losses[index] += float(total)
     return ERROR_SCALES[losses.index(min(losses))]
 
 
-def _logits(student: nn.Module, batches: Sequence[TextBatch]) -> Iterator[tuple[Tensor, Tensor]]:
+def _logits(student: DraftStudent, batches: Sequence[TextBatch]) -> Iterator[tuple[Tensor, Tensor]]:
     with torch.no_grad():
         for batch in batches:
-            yield answer_logits(student, batch)
+            yield student.answer_logits(batch)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from dspark.candidates.draft_model.draft_directory import DIGEST, ERROR_SCALE
+from dspark.candidates.draft_model.draft_directory import DIGEST, ERROR_SCALE, VOCABULARY
+from dspark.training.draft_student import DraftStudent
 
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 
 
 def write_draft(
-    directory: Path, student: Any, model_dir: Path, target_digest: str, error_scale: float
+    directory: Path,
+    student: DraftStudent,
+    model_dir: Path,
+    target_digest: str,
+    error_scale: float,
 ) -> None:
     """A ``transformers`` directory in bfloat16 with the target's tokenizer.
 
@@ -24,10 +28,11 @@ def write_draft(
     """
     partial = directory.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    student.save_pretrained(partial, state_dict=_halves(student.state_dict()))
+    student.model.save_pretrained(partial, state_dict=_halves(student.model.state_dict()))
     for name in _TOKENIZER:
         if (model_dir / name).is_file():
             shutil.copyfile(model_dir / name, partial / name)
+    (partial / VOCABULARY).write_text(json.dumps(student.token_ids.tolist()) + "\n")
     path = partial / "config.json"
     config = json.loads(path.read_text()) | {
         "dtype": "bfloat16",

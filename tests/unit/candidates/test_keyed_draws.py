@@ -17,7 +17,7 @@ SHARES = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
 
 def drawn(place: int, temperature: float, seed: int = 11) -> int:
     """What the target draws."""
-    noise = KeyedNoise(seed, place).gumbel_of_all(VOCAB)
+    noise = KeyedNoise(seed, place).gumbel(np.arange(VOCAB))
     return int(np.argmax(LOGITS[place] + temperature * noise))
 
 

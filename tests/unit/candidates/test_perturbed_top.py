@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dspark.candidates.perturbed_top import gumbel_of_all, perturbed, top_scores
+from dspark.candidates.perturbed_top import DrawNoise, top_scores
 from dspark.keyed_noise import KeyedNoise
 from dspark.sampling import SamplingParams
 from dspark.verifier.sampling.sampler import Sampler
 
 VOCAB = 3000
+ALL = DrawNoise(np.arange(VOCAB))
 
 
 def logits_of(seed: int, spread: float = 3.0) -> np.ndarray:
@@ -23,14 +24,16 @@ def test_the_best_is_what_the_verifier_draws(temperature: float, seed: int) -> N
     sampler = Sampler(SamplingParams(temperature=temperature, seed=seed))
     for position in range(20):
         logits = logits_of(position)
-        best, _ = top_scores(perturbed(logits, temperature, seed, position), 1.0, 4)
+        best, _ = top_scores(ALL.perturbed(logits, temperature, seed, position), 1.0, 4)
         assert best[0] == sampler.draw(logits, position, ())
 
 
-def test_the_noise_is_the_verifiers() -> None:
-    alone = KeyedNoise(5, 9).gumbel(np.arange(VOCAB))
-    assert (KeyedNoise(5, 9).gumbel_of_all(VOCAB) == alone).all()
-    assert (gumbel_of_all(5, 9, VOCAB) == alone.astype(np.float32)).all()
+def test_the_noise_is_the_verifiers_for_a_part_of_the_vocabulary_too() -> None:
+    token_ids = np.array([3, 17, 2000])
+    values = DrawNoise(token_ids).perturbed(np.zeros(3, dtype=np.float32), 2.0, 5, 9)
+    assert values == pytest.approx(2.0 * KeyedNoise(5, 9).gumbel(token_ids), rel=1e-6)
+    again = DrawNoise(token_ids).perturbed(np.ones(3, dtype=np.float32), 2.0, 5, 9)
+    assert again == pytest.approx(values + 1, rel=1e-6)
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
@@ -60,10 +63,11 @@ def test_scores_hold_for_a_target_whose_errors_are_as_supposed() -> None:
     """Of draws whose best has the score s, a share of s is right."""
     random, scale, temperature = np.random.default_rng(3), 0.8, 1.0
     total, hits, rounds = 0.0, 0, 600
+    noise = DrawNoise(np.arange(40))
     for position in range(rounds):
         draft = random.standard_normal(40).astype(np.float32) * 2
         target = (draft + scale * random.gumbel(size=40)).astype(np.float32)
-        ids, scores = top_scores(perturbed(draft, temperature, 1, position), scale, 1)
+        ids, scores = top_scores(noise.perturbed(draft, temperature, 1, position), scale, 1)
         drawn = Sampler(SamplingParams(temperature=temperature, seed=1)).draw(target, position, ())
         total, hits = total + float(scores[0]), hits + int(ids[0] == drawn)
     # Four standard deviations.

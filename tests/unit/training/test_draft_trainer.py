@@ -12,7 +12,7 @@ from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.registry import build_sources
 from dspark.candidates.safetensors_file import SafetensorsFile
 from dspark.candidates.target_digest import target_digest
-from dspark.training.draft_student import student_of
+from dspark.training.draft_student import DraftStudent, first_layers_of
 from dspark.training.progress_file import ProgressFile
 from dspark.training.text_batches import NO_LABEL, TextBatch, TextBatches
 from dspark.training.text_store import StoredText, StoreMeta, TextStore
@@ -126,27 +126,30 @@ def test_a_killed_run_ends_with_the_same_weights(
 def test_a_student_of_all_layers_is_the_target(architecture: str, tmp_path: Path) -> None:
     model = save_tiny_model(architecture, tmp_path)
     layers = json.loads((tmp_path / "config.json").read_text())["num_hidden_layers"]
-    student, same = (student_of(model, layers).eval() for _ in range(2))
-    token_ids = torch.arange(9)[None]
+    token_ids = np.array([2, 3, 5, 7, 11])
+    student = DraftStudent(model, layers, token_ids).eval()
+    batch = TextBatches([text(1, 9, 3, 4, 11, prompt=2)], 9).batch([0])
     with torch.no_grad():
-        assert torch.equal(student(token_ids).logits, same(token_ids).logits)
+        logits, labels = student.answer_logits(batch)
         from transformers import AutoModelForCausalLM
 
         target = AutoModelForCausalLM.from_pretrained(model).eval()
-        assert torch.allclose(student(token_ids).logits, target(token_ids).logits, atol=1e-5)
-    assert not student.get_input_embeddings().weight.requires_grad
+        expected = target(torch.tensor([[1, 9, 3, 4]])).logits[0, 1:, token_ids]
+    assert torch.allclose(logits, expected, atol=1e-5)
+    assert labels.tolist() == [1, NO_LABEL, 4]
+    names = {name for name, parameter in student.named_parameters() if parameter.requires_grad}
+    assert names and not any("embed" in name or "lm_head" in name for name in names)
 
 
 def test_a_student_has_the_first_layers(tmp_path: Path) -> None:
     model = save_tiny_model("gemma3", tmp_path / "gemma3")
-    student, whole = student_of(model, 1), student_of(model, 3)
-    ours, theirs = student.state_dict(), whole.state_dict()
+    ours, theirs = (first_layers_of(model, layers).state_dict() for layers in (1, 3))
     assert {name for name in theirs if name not in ours} == {
         name for name in theirs if ".layers.1." in name or ".layers.2." in name
     }
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     with pytest.raises(ValueError, match="draft_layers: must be from 1 to 2"):
-        student_of(save_tiny_model("llama", tmp_path), 3)
+        first_layers_of(save_tiny_model("llama", tmp_path), 3)
 
 
 def text(*token_ids: int, prompt: int) -> StoredText:

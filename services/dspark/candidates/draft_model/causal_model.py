@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 from transformers import AutoModelForCausalLM
 from transformers.cache_utils import Cache
 from transformers.utils.logging import disable_progress_bar
@@ -22,9 +23,14 @@ _UNLIMITED = 1 << 30
 
 
 class CausalModel:
-    """A model in evaluation. Masks are given in full: queries see what the caller says."""
+    """A model in evaluation. Masks are given in full: queries see what the caller says.
 
-    def __init__(self, model: Any) -> None:
+    With ``token_ids`` [V'] the LM head is cut down to them; else V' is the whole vocabulary.
+    """
+
+    def __init__(self, model: Any, token_ids: Sequence[int] | None = None) -> None:
+        if token_ids is not None:
+            model.set_output_embeddings(_rows_of(model.get_output_embeddings(), token_ids))
         self._model = model.eval()
         self._accepted = frozenset(inspect.signature(model.forward).parameters)
         self._device = next(model.parameters()).device
@@ -32,12 +38,15 @@ class CausalModel:
         config = model.config.get_text_config(decoder=True)
         self.num_layers = int(config.num_hidden_layers)
         self.num_ids = int(model.get_input_embeddings().weight.shape[0])
+        self.token_ids: Ids = np.array(
+            range(self.num_ids) if token_ids is None else token_ids, dtype=np.int64
+        )
         self.max_context = _max_context(config)
 
     def logits(
         self, token_ids: Ids, positions: Ids, visible: Mask, cache: Cache, wanted: Sequence[int]
     ) -> Floats:
-        """[batch, len(wanted), vocab_size] at the queries ``wanted``; the cache gets all queries.
+        """[batch, len(wanted), V'] at the queries ``wanted``; the cache gets all queries.
 
         ``token_ids`` and ``positions`` are [batch, queries], ``visible`` [batch, queries, columns]
         of the cache once the queries are in it.
@@ -66,7 +75,7 @@ class CausalModel:
         return "cache" if "cache" in self._accepted else "past_key_values"
 
 
-def load_causal_model(directory: Path) -> CausalModel:
+def load_causal_model(directory: Path, token_ids: Sequence[int] | None = None) -> CausalModel:
     """Raises ValueError for a directory that holds no complete causal model."""
     disable_progress_bar()  # type: ignore[no-untyped-call]
     on_gpu = torch.cuda.is_available()
@@ -83,7 +92,17 @@ def load_causal_model(directory: Path) -> CausalModel:
     for problem in ("missing_keys", "mismatched_keys"):
         if wrong := sorted(map(str, report.get(problem, ()))):
             raise ValueError(f"{directory} is damaged: {problem.replace('_', ' ')}: {wrong[0]}")
-    return CausalModel(model.to("cuda") if on_gpu else model)
+    return CausalModel(model.to("cuda") if on_gpu else model, token_ids)
+
+
+def _rows_of(head: nn.Linear, token_ids: Sequence[int]) -> nn.Linear:
+    """A head of its own; the matrix it is cut from may be the embedding too, and stays whole."""
+    rows = torch.tensor(token_ids, device=head.weight.device)
+    part = nn.Linear(head.in_features, len(token_ids), bias=head.bias is not None)
+    part.weight = nn.Parameter(head.weight[rows].detach().clone(), requires_grad=False)
+    if head.bias is not None:
+        part.bias = nn.Parameter(head.bias[rows].detach().clone(), requires_grad=False)
+    return part
 
 
 def _max_context(config: Any) -> int:

@@ -47,7 +47,7 @@ class DraftBatch:
         self._cache = PaddedCache(prefixes, model.num_layers, self._first + num_columns)
 
     def extend(self, new: Sequence[Sequence[int]]) -> Floats:
-        """[batch, vocab_size] after the last of each sequence's new tokens, at least one each."""
+        """[batch, V'] after the last of each sequence's new tokens, at least one each."""
         longest = max(map(len, new))
         token_ids, positions, visible = self._blank(longest)
         for index, (row, tokens) in enumerate(zip(self._rows, new, strict=True)):
@@ -64,7 +64,7 @@ class DraftBatch:
         return logits[np.arange(len(new)), [wanted.index(len(tokens) - 1) for tokens in new]]
 
     def descend(self, levels: Sequence[Sequence[TreeNode]]) -> list[Floats]:
-        """For each sequence [nodes, vocab_size] after its nodes; their parents are computed."""
+        """For each sequence [nodes, V'] after its nodes; their parents are computed."""
         widest = max(map(len, levels))
         token_ids, positions, visible = self._blank(widest)
         for index, (row, nodes) in enumerate(zip(self._rows, levels, strict=True)):

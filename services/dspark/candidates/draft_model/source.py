@@ -83,7 +83,7 @@ def _wish(request: DraftRequest) -> DraftWish:
 def draft_source(weights: LearnedWeights, model_dir: Path, max_kv_tokens: int) -> DraftSource:
     """Raises ValueError for a directory that is damaged or does not fit the target."""
     directory = read_draft_directory(weights, model_dir)
-    model = load_causal_model(directory.path)
+    model = load_causal_model(directory.path, directory.token_ids)
     check_trees(model)
     drafter = TreeDrafter(
         model,

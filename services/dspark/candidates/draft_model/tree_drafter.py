@@ -14,7 +14,7 @@ from dspark.candidates.draft_model.draft_batch import DraftBatch, TreeNode
 from dspark.candidates.draft_model.level_growth import Children, LevelGrowth
 from dspark.candidates.draft_model.pass_times import PassTimes
 from dspark.candidates.draft_model.sequence_cache import SequenceCache
-from dspark.candidates.perturbed_top import perturbed, top_scores
+from dspark.candidates.perturbed_top import DrawNoise, top_scores
 from dspark.token_tree import TokenTree
 
 # Nodes expanded in a pass, children looked at below each, and levels.
@@ -77,7 +77,9 @@ class TreeDrafter:
     ) -> None:
         self._model = model
         self._clock = clock
-        self._num_ids = min(num_ids, model.num_ids)
+        # Ids ascend, so those that may be proposed come first.
+        self._token_ids = model.token_ids[model.token_ids < num_ids]
+        self._noise = DrawNoise(self._token_ids)
         self._error_scale = error_scale
         self._window = min(model.max_context, max(1, max_kv_tokens - MAX_NEW - _TREE_COLUMNS))
         self.caches = CacheTable(model.num_layers, max_kv_tokens)
@@ -194,16 +196,16 @@ class TreeDrafter:
         return LevelGrowth(opened.wish.max_nodes, depth, WIDTH)
 
     def _expand(self, wish: DraftWish, growth: LevelGrowth, logits: Floats) -> None:
-        """``logits`` [nodes, vocab_size] of the frontier, or of none where it was not computed."""
+        """``logits`` [nodes, V'] of the frontier, or of none where it was not computed."""
         if len(logits):
             position = len(wish.token_ids) + growth.depth
             growth.expand([self._children(wish, row, position) for row in logits])
 
     def _children(self, wish: DraftWish, logits: Floats, position: int) -> Children:
-        values = perturbed(logits[: self._num_ids], wish.temperature, wish.seed, position)
-        count = min(wish.max_nodes, CHILDREN)
-        token_ids, scores = top_scores(values, self._error_scale, count)
-        return token_ids.tolist(), scores.tolist()
+        known = logits[: len(self._token_ids)]
+        values = self._noise.perturbed(known, wish.temperature, wish.seed, position)
+        places, scores = top_scores(values, self._error_scale, min(wish.max_nodes, CHILDREN))
+        return self._token_ids[places].tolist(), scores.tolist()
 
 
 def _level(growth: LevelGrowth) -> list[TreeNode]:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dspark.candidates.perturbed_top import DrawNoise
 from dspark.candidates.safetensors_file import from_bfloat16
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.draft_heads import DraftHeads, Floats
-from dspark.candidates.sources.draw_noise import DrawNoise
+from dspark.candidates.sources.draw_noise import KEPT_DRAWS, with_noise
 from dspark.candidates.sources.guess_tree import EMPTY, guess_tree
 from dspark.candidates.sources.head_guesses import top_logits
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
@@ -32,7 +33,7 @@ class MedusaSource(CandidateSource):
         self._heads = heads
         # By sequence, the position of a token and its hidden state [hidden_size].
         self._latest: dict[LiveSequence, tuple[int, Floats]] = {}
-        self._noise = DrawNoise(heads.token_ids)
+        self._noise = DrawNoise(heads.token_ids, KEPT_DRAWS)
 
     def vitals(self) -> SourceVitals:
         return SourceVitals(len(self._latest))
@@ -60,7 +61,7 @@ class MedusaSource(CandidateSource):
         hidden = np.stack([self._latest[sequence][1] for sequence in sequences])
         anchors = np.array([sequence.token_ids[-1] for sequence in sequences], dtype=np.int64)
         heads, temperatures = self._heads, self._heads.temperatures
-        logits = self._noise.added(heads.logits(hidden, anchors), sequences)
+        logits = with_noise(self._noise, heads.logits(hidden, anchors), sequences)
         top = top_logits(logits, temperatures)
         for row, place in enumerate(ready):
             trees[place] = guess_tree(

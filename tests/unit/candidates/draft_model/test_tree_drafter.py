@@ -246,6 +246,19 @@ def test_ids_that_the_model_does_not_have(llama: TimedModel) -> None:
     assert source.draft([wish(0, text, nodes=0)], FOREVER) == [TokenTree((), (), (), (), ())]
 
 
+def test_a_draft_vocabulary_leaves_the_rest_of_the_tree_as_it_is() -> None:
+    token_ids = list(range(0, VOCAB_SIZE, 2))
+    part = CausalModel(tiny_model("gemma3"), token_ids)
+    whole = CausalModel(tiny_model("gemma3"))
+    (text,) = random_texts(12, [5])
+    for temperature in (0.0, 1.2):
+        asked = wish(4, text, temperature, nodes=40)
+        (ours,), (theirs,) = (drafter(m).draft([asked], FOREVER) for m in (part, whole))
+        assert set(ours.token_ids) <= set(token_ids) and len(ours)
+        even = [token_id for token_id in theirs.children[0] if token_id % 2 == 0]
+        assert list(ours.children[0])[: len(even)] == even and even
+
+
 def test_more_new_tokens_than_a_round_takes_at_once(llama: TimedModel) -> None:
     (text,) = random_texts(10, [5 * MAX_NEW + 1])
     (tree,) = drafter(llama).draft([wish(0, text)], FOREVER)

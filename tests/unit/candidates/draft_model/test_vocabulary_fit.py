@@ -135,3 +135,13 @@ def test_what_cannot_run_is_refused_at_the_start(target: Path, tmp_path: Path) -
     (deeper / "config.json").write_text(json.dumps(deeper_config))
     with pytest.raises(ValueError, match="deeper is damaged: missing keys"):
         build(model=str(target), draft_model=str(deeper))
+
+
+def test_a_draft_vocabulary_is_read_and_checked(target: Path, tmp_path: Path) -> None:
+    draft = draft_in(tmp_path, tokenizer=byte_tokenizer([b"ab"]))
+    (draft / "draft_vocabulary.json").write_text("[3, 5, 258]")
+    assert read(draft, target).token_ids == (3, 5, 258)
+    for wrong in ("[]", "[5, 3]", "[3, 3]", "[3, 259]", "[-1, 3]", "3", '["a"]', "["):
+        (draft / "draft_vocabulary.json").write_text(wrong)
+        with pytest.raises(ValueError, match=r"draft_vocabulary\.json is damaged"):
+            read(draft, target)

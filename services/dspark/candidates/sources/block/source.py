@@ -10,10 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from dspark.candidates.perturbed_top import DrawNoise
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.block.context_window import ContextWindow
 from dspark.candidates.sources.block.drafter import Anchor, BlockDrafter
-from dspark.candidates.sources.draw_noise import DrawNoise
+from dspark.candidates.sources.draw_noise import KEPT_DRAWS, with_noise
 from dspark.candidates.sources.guess_tree import EMPTY, guess_tree
 from dspark.candidates.sources.head_guesses import top_logits
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
@@ -30,7 +31,7 @@ class BlockSource(CandidateSource):
         self._drafter = drafter
         self.feature_layers = drafter.layers
         self.num_features = drafter.sizes.window
-        self._noise = DrawNoise(drafter.token_ids)
+        self._noise = DrawNoise(drafter.token_ids, KEPT_DRAWS)
         self._windows: dict[LiveSequence, ContextWindow] = {}
 
     async def start(self) -> None:
@@ -67,7 +68,7 @@ class BlockSource(CandidateSource):
         anchors = [self._anchor(requests[place].sequence) for place in ready]
         temperatures = drafter.temperatures[:depth]
         sequences = [requests[place].sequence for place in ready]
-        logits = self._noise.added(drafter.logits(anchors, depth), sequences)
+        logits = with_noise(self._noise, drafter.logits(anchors, depth), sequences)
         top = top_logits(logits, temperatures)
         for row, place in enumerate(ready):
             trees[place] = guess_tree(
