@@ -14,7 +14,6 @@ from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.block.context_window import ContextWindow
 from dspark.candidates.sources.block.drafter import Anchor, BlockDrafter
 from dspark.candidates.sources.guess_tree import EMPTY, guess_tree
-from dspark.candidates.sources.head_guesses import top_logits
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
 from dspark.features import Features
 from dspark.token_tree import TokenTree
@@ -63,8 +62,7 @@ class BlockSource(CandidateSource):
         drafter = self._drafter
         depth = min(drafter.sizes.num_slots, max(requests[place].max_depth for place in ready))
         anchors = [self._anchor(requests[place].sequence) for place in ready]
-        temperatures = drafter.temperatures[:depth]
-        top = top_logits(drafter.logits(anchors, depth), temperatures)
+        top, temperatures = drafter.top(anchors, depth), drafter.temperatures[:depth]
         for row, place in enumerate(ready):
             trees[place] = guess_tree(
                 self.name, requests[place], top, row, drafter.token_ids, drafter.bias, temperatures
