@@ -37,9 +37,6 @@ BLOCKS_A_TEXT = 32
 # blocks, the others on the beginnings of blocks, which cost half as much.
 WHOLE_BLOCKS_EVERY = 3
 HELD_OUT_BLOCKS_A_TEXT = 32
-# What comes first is tried in every round, what comes last seldom: of three steps one is on whole
-# blocks, the others on the beginnings of blocks, which cost half as much.
-WHOLE_BLOCKS_EVERY = 3
 RATE = 1.2e-3
 # The temperatures are fitted on every few of the held-out batches.
 FITTED_BATCHES = 3
@@ -142,7 +139,7 @@ class BlockTraining:
     def _final_states(self) -> NDArray[np.float32]:
         """Of some texts, [num_tokens, hidden_size]."""
         layer = self._meta.layers.index(FINAL_LAYER)
-        rows = [text.features[:, layer] for text in self._learned[:HELD_OUT_BLOCKS_A_TEXT]]
+        rows = [text.features[:, layer] for text in self._learned[:TEXTS_A_STEP]]
         return from_bfloat16(np.concatenate(rows))
 
     def _guesses(self, batches: Sequence[BlockBatch]) -> Iterator[Guesses]:
