@@ -120,6 +120,22 @@ def test_heads_are_trained_and_serve(
     assert report.count("<svg") == 2 and "validation_top1" in report
 
 
+def test_a_block_drafter_is_trained_and_serves(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dspark.training.block_trainer.BLOCKS_A_TEXT", 2)
+    out = tmp_path / "out"
+    flags = ["--self-generate", str(GENERATED), "--steps", "3", "--threads", "1"]
+    assert train(model, out, *flags, source="block") == 0
+    card = json.loads((out / "card.json").read_text())
+    assert len(card["block"]["validation_top1"]) == 6
+    weights = str(out / "block.safetensors")
+    build_sources(CandidatesConfig(sources=("block",), model=str(model), block_weights=weights))
+    # The texts have more than medusa needs, and will do for it.
+    assert train(model, out, *flags, source="medusa") == 0
+    assert set(json.loads((out / "card.json").read_text())) >= {"medusa", "block"}
+
+
 def test_a_report_of_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["train", "report", "--out", str(tmp_path)]) == 1
     assert "train a source first" in capsys.readouterr().err

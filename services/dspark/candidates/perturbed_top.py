@@ -43,6 +43,7 @@ class DrawNoise:
 
     def __init__(self, token_ids: Ids, num_kept: int = _KEPT) -> None:
         self._token_ids = token_ids
+        self.num_ids = len(token_ids)
         self._at = lru_cache(num_kept)(self._draw)
 
     def perturbed(self, logits: Floats, temperature: float, seed: int, position: int) -> Floats:

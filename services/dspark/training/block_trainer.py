@@ -140,7 +140,7 @@ class BlockTraining:
     def _final_states(self) -> NDArray[np.float32]:
         """Of some texts, [num_tokens, hidden_size]."""
         layer = self._meta.layers.index(FINAL_LAYER)
-        rows = [text.features[:, layer] for text in self._learned[:HELD_OUT_BLOCKS_A_TEXT]]
+        rows = [text.features[:, layer] for text in self._learned[:TEXTS_A_STEP]]
         return from_bfloat16(np.concatenate(rows))
 
     def _guesses(self, batches: Sequence[BlockBatch]) -> Iterator[Guesses]:

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.block.drafter import Anchor, BlockDrafter
 from dspark.candidates.sources.block.source import BlockSource
+from dspark.candidates.sources.head_guesses import top_logits
 from dspark.candidates.sources.interface import DraftRequest
 from dspark.features import Features
 from dspark.token_tree import TokenTree
@@ -57,11 +59,11 @@ class FixedDrafter(BlockDrafter):
         self.temperatures = np.ones(3, dtype=np.float32)
         self.slots_asked: list[int] = []
 
-    def logits(self, anchors: Sequence[Anchor], num_slots: int) -> np.ndarray:
+    def logits(self, anchors: Sequence[Anchor], num_slots: int) -> torch.Tensor:
         self.slots_asked.append(num_slots)
         row = np.full(len(IDS), -30.0, dtype=np.float32)
         row[:2] = np.log([0.7, 0.3])
-        return np.tile(row, (len(anchors), num_slots, 1))
+        return torch.from_numpy(np.tile(row, (len(anchors), num_slots, 1)))
 
     def bias(self, previous: int, columns: np.ndarray) -> np.ndarray:
         # After the first comes the second for certain, after all others nothing changes.
@@ -75,6 +77,24 @@ def test_grows_the_likeliest_paths_with_the_markov_bias(drafter: BlockDrafter) -
     assert tree.parents[:4] == (0, 1, 2, 0)
     assert tree.scores[:4] == pytest.approx((0.7, 1.0, 0.7, 0.3), abs=1e-5)
     assert tree.source_names == ("block",)
+
+
+def test_the_likeliest_are_those_of_all_logits(
+    drafter: BlockDrafter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dspark.candidates.sources.block.drafter.WIDTH", 3)
+    window = drafter.new_window()
+    window.add(0, STATES[:8])
+    anchors = [Anchor(4, 8, window)]
+    found = drafter.top(anchors, 2)
+    expected = top_logits(drafter.logits(anchors, 2).numpy(), drafter.temperatures[:2], 3)
+    np.testing.assert_allclose(found.covered, expected.covered, rtol=1e-5)
+    for some in (found, expected):
+        order = np.argsort(some.columns, axis=-1)
+        some.columns[:] = np.take_along_axis(some.columns, order, -1)
+        some.logits[:] = np.take_along_axis(some.logits, order, -1)
+    assert found.columns.tolist() == expected.columns.tolist()
+    np.testing.assert_allclose(found.logits, expected.logits, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("nodes", "depth", "most"), [(3, 9, 3), (6, 1, 1), (6, 2, 2), (0, 9, 0)])

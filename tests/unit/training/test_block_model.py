@@ -99,7 +99,7 @@ def test_the_source_computes_what_was_trained(model: BlockModel, target: Path) -
         window.add(done, STATES[done:anchor])
         done = anchor
         found = drafter.logits([Anchor(int(TOKENS[anchor]), anchor, window)], SIZES.num_slots)
-        np.testing.assert_allclose(found[0], expected[place].numpy(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(found[0], expected[place], rtol=1e-4, atol=1e-5)
 
 
 def test_labels_are_the_tokens_after_the_anchor() -> None:

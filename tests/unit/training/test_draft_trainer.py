@@ -127,7 +127,7 @@ def test_a_student_of_all_layers_is_the_target(architecture: str, tmp_path: Path
     model = save_tiny_model(architecture, tmp_path)
     layers = json.loads((tmp_path / "config.json").read_text())["num_hidden_layers"]
     token_ids = np.array([2, 3, 5, 7, 11])
-    student = DraftStudent(model, layers, token_ids).eval()
+    student = DraftStudent(first_layers_of(model, layers), token_ids).eval()
     batch = TextBatches([text(1, 9, 3, 4, 11, prompt=2)], 9).batch([0])
     with torch.no_grad():
         logits, labels = student.answer_logits(batch)

@@ -1,4 +1,4 @@
-"""The target's noise, on the logits of networks that guess several places ahead."""
+"""The target's noise for networks that guess several places ahead."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dspark.candidates.perturbed_top import DrawNoise
+from dspark.candidates.perturbed_top import DrawNoise, is_drawn
 from dspark.candidates.sequence import LiveSequence
 
 # For all requests of a batch.
@@ -15,14 +15,21 @@ KEPT_DRAWS = 256
 Floats = NDArray[np.float32]
 
 
-def with_noise(noise: DrawNoise, logits: Floats, sequences: Sequence[LiveSequence]) -> Floats:
-    """``logits`` [R, K, V'] of the K places after each sequence, with what the target's draws there
-    add to its own; changed in place.
+def noise_ahead(
+    noise: DrawNoise, sequences: Sequence[LiveSequence], num_places: int
+) -> Floats | None:
+    """[R, num_places, V'] what the target's draws after each sequence add to its logits; None where
+    no sequence is drawn.
     """
-    for row, sequence in enumerate(sequences):
-        for place in range(logits.shape[1]):
-            position = len(sequence) + place
-            logits[row, place] = noise.perturbed(
-                logits[row, place], sequence.temperature, sequence.seed, position
-            )
-    return logits
+    if not any(is_drawn(sequence.temperature) for sequence in sequences):
+        return None
+    nothing = np.zeros(noise.num_ids, dtype=np.float32)
+    return np.stack(
+        [
+            [
+                noise.perturbed(nothing, sequence.temperature, sequence.seed, position)
+                for position in range(len(sequence), len(sequence) + num_places)
+            ]
+            for sequence in sequences
+        ]
+    )

@@ -14,7 +14,7 @@ from dspark.candidates.perturbed_top import DrawNoise
 from dspark.candidates.safetensors_file import from_bfloat16
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.draft_heads import DraftHeads, Floats
-from dspark.candidates.sources.draw_noise import KEPT_DRAWS, with_noise
+from dspark.candidates.sources.draw_noise import KEPT_DRAWS, noise_ahead
 from dspark.candidates.sources.guess_tree import EMPTY, guess_tree
 from dspark.candidates.sources.head_guesses import top_logits
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
@@ -61,8 +61,9 @@ class MedusaSource(CandidateSource):
         hidden = np.stack([self._latest[sequence][1] for sequence in sequences])
         anchors = np.array([sequence.token_ids[-1] for sequence in sequences], dtype=np.int64)
         heads, temperatures = self._heads, self._heads.temperatures
-        logits = with_noise(self._noise, heads.logits(hidden, anchors), sequences)
-        top = top_logits(logits, temperatures)
+        logits = heads.logits(hidden, anchors)
+        noise = noise_ahead(self._noise, sequences, len(temperatures))
+        top = top_logits(logits if noise is None else logits + noise, temperatures)
         for row, place in enumerate(ready):
             trees[place] = guess_tree(
                 self.name, requests[place], top, row, heads.token_ids, heads.bias, temperatures

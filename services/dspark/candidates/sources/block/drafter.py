@@ -14,6 +14,7 @@ from dspark.candidates.sources.block.attention import KeyValues
 from dspark.candidates.sources.block.context_window import ContextWindow
 from dspark.candidates.sources.block.network import BlockNetwork
 from dspark.candidates.sources.draft_heads import Floats, MarkovBias, TokenIds
+from dspark.candidates.sources.head_guesses import WIDTH, TopLogits
 from dspark.candidates.target_matrices import TargetMatrices, rms_normalised
 
 
@@ -57,7 +58,24 @@ class BlockDrafter:
         """[num_columns] what is added to logits where ``previous`` is the token before."""
         return self._markov.of(previous, columns)
 
-    def logits(self, anchors: Sequence[Anchor], num_slots: int) -> Floats:
+    def top(
+        self, anchors: Sequence[Anchor], num_slots: int, noise: Floats | None = None
+    ) -> TopLogits:
+        """Of [R, num_slots], as ``top_logits`` gives them, without the Markov bias; ``noise`` [R,
+        num_slots, V'] is added to the logits.
+        """
+        with torch.inference_mode():
+            temperatures = torch.from_numpy(self.temperatures[:num_slots]).to(self._device)
+            logits = self.logits(anchors, num_slots)
+            if noise is not None:
+                logits = logits + torch.from_numpy(noise).to(self._device)
+            scaled = logits / temperatures[:, None]
+            likeliest, columns = scaled.topk(min(WIDTH, scaled.shape[-1]), sorted=False)
+            covered = (likeliest.logsumexp(dim=-1) - scaled.logsumexp(dim=-1)).exp()
+            found = (columns, likeliest, covered.clamp_max(1.0))
+            return TopLogits(*(tensor.cpu().numpy() for tensor in found))
+
+    def logits(self, anchors: Sequence[Anchor], num_slots: int) -> torch.Tensor:
         """[R, num_slots, V'] float32 without the Markov bias."""
         with torch.inference_mode():
             windows = [anchor.window for anchor in anchors]
@@ -75,7 +93,7 @@ class BlockDrafter:
                 (held >= 0) & (distance > 0) & (distance <= self.sizes.window),
                 num_slots=num_slots,
             )
-            logits: Floats = self._head(states[:, 0]).cpu().numpy()
+            logits: torch.Tensor = self._head(states[:, 0])
         return logits
 
     def _catch_up(self, windows: Sequence[ContextWindow]) -> None:

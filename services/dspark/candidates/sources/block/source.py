@@ -14,9 +14,8 @@ from dspark.candidates.perturbed_top import DrawNoise
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.block.context_window import ContextWindow
 from dspark.candidates.sources.block.drafter import Anchor, BlockDrafter
-from dspark.candidates.sources.draw_noise import KEPT_DRAWS, with_noise
+from dspark.candidates.sources.draw_noise import KEPT_DRAWS, noise_ahead
 from dspark.candidates.sources.guess_tree import EMPTY, guess_tree
-from dspark.candidates.sources.head_guesses import top_logits
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
 from dspark.features import Features
 from dspark.token_tree import TokenTree
@@ -68,8 +67,7 @@ class BlockSource(CandidateSource):
         anchors = [self._anchor(requests[place].sequence) for place in ready]
         temperatures = drafter.temperatures[:depth]
         sequences = [requests[place].sequence for place in ready]
-        logits = with_noise(self._noise, drafter.logits(anchors, depth), sequences)
-        top = top_logits(logits, temperatures)
+        top = drafter.top(anchors, depth, noise_ahead(self._noise, sequences, depth))
         for row, place in enumerate(ready):
             trees[place] = guess_tree(
                 self.name, requests[place], top, row, drafter.token_ids, drafter.bias, temperatures
