@@ -32,6 +32,7 @@ def test_candidates_that_run_networks_add_torch() -> None:
         "torch",
         "transformers",
         "safetensors",
+        "accelerate",
     }
 
 

@@ -11,8 +11,8 @@ import pytest
 from harness.distributions import closure, top_level_modules_outside
 from harness.repository import module_name, sources
 
-# Imported only where the source draft is asked for: it needs what the verifier needs, too.
-ON_DEMAND = "dspark.candidates.draft_model."
+# Imported only where one of these sources is asked for.
+ON_DEMAND = ("dspark.candidates.draft_model.", "dspark.candidates.sources.block.")
 SERVICES = ("gateway", "scheduler", "candidates", "verifier", "cli")
 IMPORT_ALL = """
 import importlib, json, sys
@@ -55,9 +55,10 @@ def test_a_service_imports_with_its_extra_alone(service: str) -> None:
     import_all(modules, top_level_modules_outside(installed))
 
 
-def test_what_is_imported_on_demand_needs_the_verifiers_extra_at_most() -> None:
-    installed = closure("dspark", frozenset({"candidates", "verifier"}))
-    import_all(modules_of(ON_DEMAND.rstrip(".")), top_level_modules_outside(installed))
+@pytest.mark.parametrize("package", ON_DEMAND)
+def test_what_is_imported_on_demand_needs_the_drafters_extra_at_most(package: str) -> None:
+    installed = closure("dspark", frozenset({"candidates", "drafters"}))
+    import_all(modules_of(package.rstrip(".")), top_level_modules_outside(installed))
 
 
 @pytest.mark.parametrize("service", ["gateway", "scheduler"])

@@ -51,12 +51,8 @@ def grow(
     ``draws``, of a request whose tokens are drawn, has the last word on scores.
     """
     grown: Growth[State] = Growth()
-    token_ids, parents, scores, states = (
-        grown.token_ids,
-        grown.parents,
-        grown.scores,
-        grown.states,
-    )
+    token_ids, parents = grown.token_ids, grown.parents
+    scores, states = grown.scores, grown.states
     frontier: list[_Entry[State]] = []
     order = 0
     entry, depth, negative, state = 0, 0, -1.0, root
