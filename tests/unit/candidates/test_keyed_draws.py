@@ -41,8 +41,8 @@ def test_of_known_tokens_the_noise_tells_the_one(temperature: float) -> None:
     assert num_first < 0.8 * num_among
 
 
-def test_probabilities_come_true() -> None:
-    draws = KeyedDraws(1.0, 11, 0)
+def test_probabilities_of_exact_guesses_come_true() -> None:
+    draws = KeyedDraws(1.0, 11, 0, error_scale=0.1)
     promised, held = 0.0, 0
     for place in range(PLACES):
         (token_id, score, _), *others = draws.rescored(guesses_at(place), place)
@@ -63,7 +63,7 @@ def test_nothing_known_stays_nothing() -> None:
 
 
 def test_a_certain_guess_stays_nearly_certain() -> None:
-    ((_, score, _),) = KeyedDraws(0.01, 5, 0).rescored([(3, 1.0, 3)], 0)
+    ((_, score, _),) = KeyedDraws(0.01, 5, 0, error_scale=0.1).rescored([(3, 1.0, 3)], 0)
     assert score > 0.99
 
 
