@@ -12,7 +12,11 @@ from harness.distributions import closure, top_level_modules_outside
 from harness.repository import module_name, sources
 
 # Imported only where one of these sources is asked for.
-ON_DEMAND = ("dspark.candidates.draft_model.", "dspark.candidates.sources.block.")
+ON_DEMAND = (
+    "dspark.candidates.draft_model.",
+    "dspark.candidates.sources.block.",
+    "dspark.candidates.served_linear",
+)
 SERVICES = ("gateway", "scheduler", "candidates", "verifier", "cli")
 IMPORT_ALL = """
 import importlib, json, sys

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,31 +29,21 @@ class FloatLinear(LinearLayer):
 
 
 class Int8Linear(LinearLayer):
-    """Weights with a scale for each row of the matrix, inputs with one scale a call (PyTorch's
-    dynamic quantisation, FBGEMM or oneDNN): a fourth of the bytes, integer products.
-    """
+    """Weights in 8 bits: a fourth of the bytes, integer products. It needs torch."""
 
     def __init__(self, weight: Floats, bias: Floats | None = None) -> None:
         import torch
 
+        from dspark.candidates import served_linear
+
+        given = None if bias is None else torch.from_numpy(np.asarray(bias, np.float32))
+        self._product = served_linear.Int8Linear(
+            torch.from_numpy(np.asarray(weight, np.float32)), given
+        )
         self._from_numpy: Any = torch.from_numpy
-        self._product: Any = torch.ops.quantized.linear_dynamic
-        scales = np.maximum(np.abs(weight).max(axis=1), np.float32(1e-12)) / np.float32(127)
-        codes = np.rint(weight / scales[:, None]).astype(np.int8)
-        offset = None if bias is None else torch.from_numpy(np.asarray(bias, np.float32))
-        with warnings.catch_warnings():
-            # PyTorch means to drop its own quantised tensors some day; floats take over then.
-            warnings.simplefilter("ignore", UserWarning)
-            quantised = torch._make_per_channel_quantized_tensor(
-                torch.from_numpy(codes),
-                torch.from_numpy(scales.astype(np.float64)),
-                torch.zeros(len(scales), dtype=torch.long),
-                0,
-            )
-            self._packed: Any = torch.ops.quantized.linear_prepack(quantised, offset)
 
     def __call__(self, rows: Floats) -> Floats:
-        product = self._product(self._from_numpy(np.ascontiguousarray(rows)), self._packed, True)
+        product = self._product(self._from_numpy(np.ascontiguousarray(rows)))
         return np.asarray(product.numpy(), dtype=np.float32)
 
 

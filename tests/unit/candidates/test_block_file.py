@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.registry import build_sources
 from dspark.candidates.sequence import LiveSequence
-from dspark.candidates.sources.block.served_linear import Bfloat16Linear, Int8Linear
+from dspark.candidates.served_linear import Bfloat16Linear, Int8Linear
 from dspark.candidates.sources.block.source import BlockSource
 from dspark.candidates.sources.interface import DraftRequest
 from dspark.candidates.target_digest import target_digest

@@ -17,9 +17,9 @@ import torch
 
 from dspark.candidates.learned_weights import LearnedWeights
 from dspark.candidates.safetensors_file import SafetensorsFile
+from dspark.candidates.served_linear import served
 from dspark.candidates.sources.block.drafter import BlockDrafter
 from dspark.candidates.sources.block.network import BlockNetwork, BlockSizes
-from dspark.candidates.sources.block.served_linear import served
 from dspark.candidates.sources.draft_heads import MarkovBias, TokenIds
 from dspark.candidates.target_matrices import TargetMatrices
 
