@@ -52,7 +52,7 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
         None, "file of the source block, from 'dspark train block'; unset: the one that ships"
     )
     model_id: str = setting("", "the target's name, which separates models in a shared store")
-    propose_deadline_ms: float = setting(10.0, "a tree that takes longer is dropped")
+    propose_deadline_ms: float = setting(20.0, "a tree that takes longer is dropped")
     max_tree_nodes: int = setting(256, "upper limit of the nodes of one tree")
     max_source_failures: int = setting(5, "a source that fails so often in a row is muted")
     min_mute_s: float = setting(1.0, "first pause of a muted source; it doubles with each failure")
