@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from dspark.features import Features
@@ -121,7 +122,6 @@ class CandidatesInfo:
     num_features: int = 0
     feature_sources: tuple[str, ...] = ()
 
-    @property
-    def ms_per_request(self) -> float:
-        """What all sources together are known to cost for one request."""
-        return sum(rate.ms_per_request for rate in self.rates)
+    def ms_of(self, sources: Collection[str]) -> float:
+        """What these sources together are known to cost for one request."""
+        return sum(rate.ms_per_request for rate in self.rates if rate.name in sources)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from dspark.sampling import SamplingParams
 from harness.whole_stack import Job
 
-TEMPERATURES = (0.0, 0.7, 1.3)
+TEMPERATURES = (0.0, 0.8, 1.3)
 _FILTERS = (
     {},
     {"top_k": 12},

@@ -6,13 +6,18 @@ import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
 from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.registry import REGISTRY, build_sources
+from dspark.candidates.target_digest import target_digest
 from dspark.sampling import SpeculationParams
+from dspark.training.draft_student import DraftStudent, first_layers_of
+from dspark.training.draft_weights import write_draft
 from dspark.verifier.config import VerifierConfig
 from harness.known_outputs import KnownOutputs
 from harness.mixed_jobs import TEMPERATURES, sampling_mix
@@ -41,6 +46,15 @@ def load(config: VerifierConfig, progress: Callable[[str], None]):  # type: igno
     return load_model(config, progress)
 
 
+@pytest.fixture(scope="module")
+def draft_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A draft model that was never trained: the target's first layer, over a few tokens."""
+    model_dir, path = default_model_dir(), tmp_path_factory.mktemp("draft") / "draft"
+    student = DraftStudent(first_layers_of(model_dir, 1), np.arange(2048))
+    write_draft(path, student, model_dir, target_digest(model_dir), 1.0)
+    return path
+
+
 def make_jobs() -> list[Job]:
     """Every temperature with filters; every prompt greedy."""
     tokenizer = Tokenizer.from_file(str(default_model_dir() / "tokenizer.json"))
@@ -56,14 +70,15 @@ def make_jobs() -> list[Job]:
 
 @asynccontextmanager
 async def real_stack(
-    known: KnownOutputs, kv_tokens: int, **settings: object
+    known: KnownOutputs, draft_dir: Path, kv_tokens: int, **settings: object
 ) -> AsyncIterator[WholeStack]:
     config = VerifierConfig(str(default_model_dir()), "127.0.0.1:0", kv_tokens=kv_tokens)
     scripted = [
         ScriptedSource(name, SCRIPTS[name], known.truth, VOCAB_SIZE)
         for name in ("random", "branchy", "alternating")
     ]
-    real = build_sources(CandidatesConfig(model=str(default_model_dir()), sources=tuple(REGISTRY)))
+    learned = {"model": str(default_model_dir()), "draft_model": str(draft_dir)}
+    real = build_sources(CandidatesConfig(sources=tuple(REGISTRY), **learned))
     sources = [*real, *scripted]
     async with whole_stack(load, config, sources, max_draft_tokens=31, **settings) as stack:
         yield stack
@@ -75,9 +90,9 @@ def assert_same(given: list[Streamed], plain: list[Streamed]) -> None:
         assert one.finish_reason == other.finish_reason, f"job {index}"
 
 
-async def test_speculation_batching_and_prefix_hits_change_no_token() -> None:
+async def test_speculation_batching_and_prefix_hits_change_no_token(draft_dir: Path) -> None:
     jobs, known = make_jobs(), KnownOutputs()
-    async with real_stack(known, kv_tokens=8192, num_draft_tokens=12) as stack:
+    async with real_stack(known, draft_dir, kv_tokens=8192, num_draft_tokens=12) as stack:
         plain = await stack.run_alone(jobs)
         for job, streamed in zip(jobs, plain, strict=True):
             known.learn(job.prompt, streamed.token_ids)
@@ -91,12 +106,12 @@ async def test_speculation_batching_and_prefix_hits_change_no_token() -> None:
         await stack.check_idle()
 
 
-async def test_no_choice_of_sources_changes_a_token() -> None:
+async def test_no_choice_of_sources_changes_a_token(draft_dir: Path) -> None:
     jobs = make_jobs()[::3]
     assert {job.sampling.temperature for job in jobs} == set(TEMPERATURES)
     alone = [(name,) for name in REGISTRY]
     choices = [*alone, *itertools.combinations(REGISTRY, 2), tuple(REGISTRY)]
-    async with real_stack(KnownOutputs(), kv_tokens=8192, num_draft_tokens=7) as stack:
+    async with real_stack(KnownOutputs(), draft_dir, kv_tokens=8192, num_draft_tokens=7) as stack:
         plain = await stack.run_alone(jobs)
         for sources in choices:
             streams = await stack.run_together(jobs, SpeculationParams(sources=sources))
@@ -106,9 +121,9 @@ async def test_no_choice_of_sources_changes_a_token() -> None:
         await stack.check_idle()
 
 
-async def test_preemption_and_chunked_prefill_change_no_token() -> None:
+async def test_preemption_and_chunked_prefill_change_no_token(draft_dir: Path) -> None:
     jobs, known = make_jobs()[-6:], KnownOutputs()
-    async with real_stack(known, kv_tokens=160, max_num_batched_tokens=9) as stack:
+    async with real_stack(known, draft_dir, kv_tokens=160, max_num_batched_tokens=9) as stack:
         plain = await stack.run_alone(jobs)
         for job, streamed in zip(jobs, plain, strict=True):
             known.learn(job.prompt, streamed.token_ids)

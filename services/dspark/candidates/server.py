@@ -60,10 +60,11 @@ async def serve(config: CandidatesConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    server = CandidatesServer(Proposer(build_sources(config), config), config)
+    sources = build_sources(config)
+    server = CandidatesServer(Proposer(sources, config), config)
     metrics = MetricsEndpoint(metrics_registry(server.proposer), config.metrics_port)
     await server.start()
-    log.info("candidates on %s: %s", config.listen, ", ".join(config.sources))
+    log.info("candidates on %s: %s", config.listen, ", ".join(source.name for source in sources))
     await stopping.wait()
     log.info("candidates: draining")
     await server.stop()

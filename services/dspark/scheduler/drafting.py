@@ -176,9 +176,10 @@ class Drafting:
             for request, tree in trees.items()
         ]
         self._remember_profiles(asked, trees, scored)
-        chosen = self.policy.select(scored, self._context(batch, overhead_ms, len(asked)))
+        wishes = [wish for wish, _ in asked.values()]
+        chosen = self.policy.select(scored, self._context(batch, overhead_ms, wishes))
         self.took_ms = (time.perf_counter() - started) * 1e3
-        self.propose_price.add(self.took_ms, len(asked), link.info)
+        self.propose_price.add(self.took_ms, (wish.sources for wish in wishes), link.info)
         bought = {request: tree for request, tree in zip(trees, chosen, strict=True) if tree}
         if not bought:
             reason = Fallback.NOT_BOUGHT if trees else Fallback.EMPTY
@@ -257,7 +258,7 @@ class Drafting:
 
     def _price(self, wishes: Sequence[_Wish], batch: Batch, overhead_ms: float) -> list[Budget]:
         views = [wish.view for wish in wishes]
-        return self.policy.budget(views, self._context(batch, overhead_ms, len(views)))
+        return self.policy.budget(views, self._context(batch, overhead_ms, wishes))
 
     def _wishes(self, link: CandidatesLink, batch: Batch) -> list[_Wish]:
         wishes = (
@@ -349,14 +350,15 @@ class Drafting:
             state.profiles.append(profile)
             self._profiles.append(profile)
 
-    def _context(self, batch: Batch, overhead_ms: float, num_asked: int) -> StepContext:
+    def _context(self, batch: Batch, overhead_ms: float, wishes: Sequence[_Wish]) -> StepContext:
         info = None if self.link is None else self.link.info
+        asked = (wish.sources for wish in wishes)
         return StepContext(
             num_rows=batch.num_rows,
             num_committing=batch.num_committing,
             max_nodes=batch.max_nodes,
             overhead_ms=overhead_ms,
-            propose_ms=self.propose_price.ms(num_asked, info) + self.lost_ms,
+            propose_ms=self.propose_price.ms(asked, info) + self.lost_ms,
             costs=None if self.costs is None else self.costs.at(batch.mean_context),
         )
 
