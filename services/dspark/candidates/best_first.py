@@ -48,7 +48,8 @@ def grow(
     ``expand(state, depth)`` gives ``(token_id, score, state)`` of the children of a node at
     ``depth``, best first and each token once. Only nodes that made it into the tree are expanded,
     and only so far as their children are needed. Equal survivals go in the order of discovery.
-    ``draws``, of a request whose tokens are drawn, has the last word on scores.
+    ``draws``, of a request whose tokens are drawn, has the last word on scores; then all children
+    of an expanded node are needed at once.
     """
     grown: Growth[State] = Growth()
     token_ids, parents = grown.token_ids, grown.parents

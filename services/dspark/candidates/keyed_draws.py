@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
-
-import numpy as np
 
 from dspark.candidates.perturbed_top import is_drawn
 from dspark.candidates.sequence import LiveSequence
@@ -37,6 +35,7 @@ class KeyedDraws:
     seed: int
     first_position: int
     error_scale: float = ERROR_SCALE
+    _noise: dict[int, KeyedNoise] = field(default_factory=dict, init=False, compare=False)
 
     def rescored(
         self, guesses: Iterable[tuple[int, float, State]], depth: int
@@ -47,18 +46,23 @@ class KeyedDraws:
         known = [guess for guess in guesses if guess[1] > 0]
         if not known:
             return []
-        token_ids = np.array([token_id for token_id, _, _ in known], dtype=np.int64)
-        noise = KeyedNoise(self.seed, self.first_position + depth).gumbel(token_ids)
+        noise = self._noise_at(depth)
         shares = [share for _, share, _ in known]
         values = [
-            math.log(share) + self.temperature * draw
-            for share, draw in zip(shares, noise.tolist(), strict=True)
+            math.log(share) + self.temperature * noise.gumbel_of(token_id)
+            for token_id, share, _ in known
         ]
         best = max(values)
         powers = [math.exp((value - best) / self.error_scale) for value in values]
         scale = self._chance_against_others(best, max(1 - sum(shares), MIN_REST)) / sum(powers)
         order = sorted(range(len(known)), key=lambda place: -values[place])
         return [(known[place][0], powers[place] * scale, known[place][2]) for place in order]
+
+    def _noise_at(self, depth: int) -> KeyedNoise:
+        noise = self._noise.get(depth)
+        if noise is None:
+            noise = self._noise[depth] = KeyedNoise(self.seed, self.first_position + depth)
+        return noise
 
     def _chance_against_others(self, best: float, rest: float) -> float:
         """That ``log(rest)`` and a Gumbel draw stay below ``best``: of noise or of errors,

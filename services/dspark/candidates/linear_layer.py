@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Protocol
 
 import numpy as np
@@ -45,6 +46,12 @@ class Int8Linear(LinearLayer):
     def __call__(self, rows: Floats) -> Floats:
         product = self._product(self._from_numpy(np.ascontiguousarray(rows)))
         return np.asarray(product.numpy(), dtype=np.float32)
+
+
+def compute_on_one_thread() -> None:
+    """More threads would spin on processors that the verifier needs; without torch a no-op."""
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
 
 
 def linear_layer(weight: Floats, bias: Floats | None = None) -> LinearLayer:

@@ -42,8 +42,8 @@ def _draft(config: CandidatesConfig) -> CandidateSource:
     try:
         # Only this source needs them, and they take seconds to import.
         from dspark.candidates.draft_model.source import draft_source
-    except ImportError as error:
-        raise NoWeights(f"{error.name} is not installed") from error
+    except ModuleNotFoundError as error:
+        raise NoWeights(f"it needs {error.name}, which is not installed") from error
     return draft_source(weights, Path(config.model or ""), config.draft_kv_tokens)
 
 

@@ -50,6 +50,8 @@ class BlockTrainer(Trainer):
         return layers_of(model_dir)
 
     def train(self, run: TrainingRun) -> TrainResult:
+        if run.start_from is not None:
+            raise ValueError("--start-from: block is always trained anew")
         path = run.out / "block.safetensors"
         with torch_threads(run.threads):
             training = BlockTraining(run)

@@ -100,7 +100,10 @@ def _first_model(run: TrainingRun) -> Any:
     if run.start_from is None:
         return first_layers_of(run.model_dir, run.draft_layers)
     weights = LearnedWeights(run.start_from, run.store.meta.target_digest)
-    return trained_student(read_draft_directory(weights, run.model_dir).path)
+    directory = read_draft_directory(weights, run.model_dir)
+    if directory.token_ids is None:
+        raise ValueError(f"{run.start_from} is no draft model that was trained for this target")
+    return trained_student(directory.path)
 
 
 def _optimisation(

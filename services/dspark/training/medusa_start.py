@@ -13,7 +13,7 @@ from dspark.candidates.learned_weights import LearnedWeights
 from dspark.candidates.safetensors_file import SafetensorsFile
 from dspark.candidates.sources.medusa_file import read_heads
 from dspark.candidates.target_matrices import TargetMatrices
-from dspark.training.medusa_model import MedusaModel
+from dspark.training.medusa_model import NUM_HEADS, RANK, MedusaModel
 
 
 def trained_heads(
@@ -28,8 +28,13 @@ def trained_heads(
     file = SafetensorsFile(path)
     if "blocks.weight" not in file:
         raise ValueError(f"{path} has heads of another layout; there is nothing to start from")
+    sizes = file.shape("temperatures")[0], file.shape("markov.second")[1]
+    if sizes != (NUM_HEADS, RANK):
+        raise ValueError(
+            f"{path} has {sizes[0]} heads of rank {sizes[1]}, not {NUM_HEADS} of {RANK}"
+        )
     token_ids = file.raw("token_ids").astype(np.int64)
-    model = MedusaModel(TargetMatrices(model_dir), token_ids, file.shape("temperatures")[0])
+    model = MedusaModel(TargetMatrices(model_dir), token_ids)
     tensors = {
         "blocks.weight": model.blocks.weight,
         "blocks.bias": model.blocks.bias,

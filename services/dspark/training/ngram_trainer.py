@@ -52,6 +52,8 @@ class NgramTrainer(Trainer):
 def _table_to_start_from(run: TrainingRun) -> NgramTable | None:
     if run.start_from is None:
         return None
+    if run.start_from.resolve().is_relative_to(run.out.resolve()):
+        raise ValueError(f"{run.start_from} has counted these texts; keep it in another directory")
     table = read_table(run.start_from)
     LearnedWeights(run.start_from, run.store.meta.target_digest).check(table.target_digest)
     return table

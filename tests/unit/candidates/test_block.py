@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -166,6 +167,20 @@ def test_a_batch_guesses_as_single_requests_do(drafter: BlockDrafter) -> None:
     alone = [single.propose([wanted], 0.0)[0] for wanted in ready(single)]
     assert all(map(alike, [trees[0], *trees[2:]], alone))
     assert not alike(alone[0], alone[1]) and not alike(alone[1], alone[2])
+
+
+def test_without_time_for_all_requests_take_turns(drafter: BlockDrafter) -> None:
+    source, requests = BlockSource(drafter), [text(9, name=name) for name in "abc"]
+    for wanted in requests:
+        deliver(source, wanted, range(8))
+    source.propose(requests[:1], 0.0)
+    # What a request takes is known by now, and the deadline has passed: one is served all the same.
+    served = [
+        next(place for place, tree in enumerate(source.propose(requests, 0.0)) if len(tree))
+        for _ in range(3)
+    ]
+    assert sorted(served) == [0, 1, 2]
+    assert all(map(len, source.propose(requests, time.monotonic() + 3600)))
 
 
 @pytest.mark.parametrize("token_ids", [(1, VOCAB), (7,)])

@@ -88,3 +88,9 @@ def test_a_tree_grows_along_the_draws() -> None:
     assert draws is not None
     assert grown.token_ids == [draws.rescored(guesses_at(10), 0)[0][0]]
     assert plain.token_ids == [guesses_at(10)[0][0]]
+
+
+@pytest.mark.parametrize(("seed", "position"), [(0, 0), (2**64 - 1, 70_000), (12345, 3)])
+def test_one_draw_is_that_of_many(seed: int, position: int) -> None:
+    noise, ids = KeyedNoise(seed, position), np.array([0, 1, 49_151, 2**31 - 1])
+    assert [noise.gumbel_of(int(i)) for i in ids] == pytest.approx(noise.gumbel(ids), rel=1e-12)

@@ -135,3 +135,11 @@ def test_sizes_are_those_of_the_target(model: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ValueError, match="does not tell how many layers"):
         layers_of(tmp_path)
+
+
+def test_there_is_no_start_to_go_on_from(
+    model: Path, trained: tuple[Path, TrainResult], tmp_path: Path
+) -> None:
+    store = texts_in(tmp_path / "texts", model)
+    with pytest.raises(ValueError, match="--start-from: block is always trained anew"):
+        train(store, model, tmp_path, start_from=trained[0] / "block.safetensors")

@@ -172,3 +172,12 @@ def test_texts_without_answers_are_refused(model: Path, tmp_path: Path) -> None:
         store.append([1, 2, 3], 3, np.empty((0, 0, 0), dtype=np.uint16))
     with pytest.raises(ValueError, match="too few or too short"):
         train(store, model, tmp_path)
+
+
+def test_a_model_that_was_not_trained_here_is_no_start(model: Path, tmp_path: Path) -> None:
+    other = save_tiny_model("llama", tmp_path / "other", seed=4)
+    path = other / "config.json"
+    said = {"dspark_target_digest": target_digest(model)}
+    path.write_text(json.dumps(json.loads(path.read_text()) | said))
+    with pytest.raises(ValueError, match="is no draft model that was trained for this target"):
+        train(texts_in(tmp_path / "texts", model), model, tmp_path, start_from=other)

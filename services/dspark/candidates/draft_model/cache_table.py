@@ -26,7 +26,7 @@ class CacheTable:
     @property
     def num_tokens(self) -> int:
         """Tokens in all caches, those of trees among them."""
-        return sum(cache.num_columns for cache in self._caches.values())
+        return sum(cache.num_columns for cache in list(self._caches.values()))
 
     def open(self, sequence: Hashable) -> SequenceCache:
         """The cache of a sequence, a new one if there is none."""

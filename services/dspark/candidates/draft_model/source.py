@@ -15,7 +15,7 @@ import torch
 
 from dspark.candidates.draft_model.causal_model import load_causal_model
 from dspark.candidates.draft_model.draft_directory import read_draft_directory
-from dspark.candidates.draft_model.tree_drafter import EMPTY, DraftWish, TreeDrafter, check_trees
+from dspark.candidates.draft_model.tree_drafter import DraftWish, TreeDrafter, check_trees
 from dspark.candidates.learned_weights import LearnedWeights
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.interface import (
@@ -28,7 +28,7 @@ from dspark.token_tree import TokenTree
 
 
 class DraftSource(CandidateSource):
-    """Drafts in a thread of its own. While a late round is under way there are no guesses.
+    """Drafts in a thread of its own.
 
     The model's KV of each sequence is held up to a limit of tokens, and dropped on release.
     """
@@ -47,10 +47,13 @@ class DraftSource(CandidateSource):
     def propose(
         self, requests: Sequence[DraftRequest], deadline: float
     ) -> Trees | Awaitable[Trees]:
-        """A request whose text the model has not read yet gets no guess, and a piece is read."""
+        """A request whose text the model has not read yet gets no guess, and a piece is read.
+
+        Raises TimeoutError while a late round is under way.
+        """
         if self._running is not None and not self._running.done():
             self._num_busy += 1
-            return [EMPTY] * len(requests)
+            raise TimeoutError("the last round is still under way")
         wishes = [_wish(request) for request in requests]
         self._running = self._thread.submit(self._drafter.draft, wishes, deadline)
         return asyncio.wrap_future(self._running)

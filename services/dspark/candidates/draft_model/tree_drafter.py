@@ -90,6 +90,15 @@ class TreeDrafter:
 
     def draft(self, wishes: Sequence[DraftWish], deadline: float) -> list[TokenTree]:
         """One tree a wish, by ``deadline`` of the clock if passes take as long as before."""
+        try:
+            return self._draft(wishes, deadline)
+        except BaseException:
+            # What a pass that failed left in the caches is anybody's guess.
+            for wish in wishes:
+                self.forget(wish.sequence)
+            raise
+
+    def _draft(self, wishes: Sequence[DraftWish], deadline: float) -> list[TokenTree]:
         trees = [EMPTY] * len(wishes)
         opened = {place: self._open(wish) for place, wish in enumerate(wishes) if self._fits(wish)}
         keep = {each.wish.sequence for each in opened.values()}
@@ -97,7 +106,7 @@ class TreeDrafter:
         ready = [place for place, each in opened.items() if len(each.new) <= MAX_NEW]
         # Those that were left out last time have more new tokens than others.
         ready.sort(key=lambda place: -len(opened[place].new))
-        while ready and not self._may_start([opened[place] for place in ready], keep, deadline):
+        while ready and not self._may_start([opened[place] for place in ready], deadline):
             ready = ready[: len(ready) // 2]
         if ready:
             grown = self._grow([opened[place] for place in ready], deadline)
@@ -152,13 +161,14 @@ class TreeDrafter:
         pieces = (size for size in _PIECES if size < num_new and self._has_time(size, until))
         return next(pieces, 0)
 
-    def _may_start(
-        self, opened: Sequence[_Opened], keep: Collection[Hashable], deadline: float
-    ) -> bool:
+    def _may_start(self, opened: Sequence[_Opened], deadline: float) -> bool:
         longest = max(len(each.new) for each in opened)
         room = len(opened) * (longest + _TREE_COLUMNS)
-        has_time = self._has_time(len(opened) * longest, deadline)
-        return has_time and self.caches.make_room(room, keep)
+        # Side by side, each takes as much as the longest.
+        padded = room + len(opened) * max(each.cache.num_tokens for each in opened)
+        keep = {each.wish.sequence for each in opened}
+        fits = padded <= self.caches.max_tokens and self.caches.make_room(room, keep)
+        return fits and self._has_time(len(opened) * longest, deadline)
 
     def _has_time(self, num_rows: int, until: float) -> bool:
         needed = _PATIENCE * self.times.estimate(num_rows) + _RESERVE_S

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dspark.candidates.linear_layer import compute_on_one_thread
 from dspark.candidates.perturbed_top import DrawNoise
 from dspark.candidates.safetensors_file import from_bfloat16
 from dspark.candidates.sequence import LiveSequence
@@ -34,6 +35,9 @@ class MedusaSource(CandidateSource):
         # By sequence, the position of a token and its hidden state [hidden_size].
         self._latest: dict[LiveSequence, tuple[int, Floats]] = {}
         self._noise = DrawNoise(heads.token_ids, KEPT_DRAWS)
+
+    async def start(self) -> None:
+        compute_on_one_thread()
 
     def vitals(self) -> SourceVitals:
         return SourceVitals(len(self._latest))

@@ -115,7 +115,9 @@ def test_without_torch_the_source_says_what_is_missing(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
     config = CandidatesConfig(sources=("draft",), model=model, draft_model=model)
-    with pytest.raises(ValueError, match="draft cannot run: torch is not installed"):
+    with pytest.raises(
+        ValueError, match="draft cannot run: it needs torch, which is not installed"
+    ):
         build_sources(config)
 
 

@@ -5,11 +5,13 @@ It attends to hidden states of the target, after DSpark (DeepSeek 2026, arXiv:26
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
+from dspark.candidates.linear_layer import compute_on_one_thread
 from dspark.candidates.perturbed_top import DrawNoise
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.block.context_window import ContextWindow
@@ -19,6 +21,9 @@ from dspark.candidates.sources.guess_tree import EMPTY, guess_tree
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
 from dspark.features import Features
 from dspark.token_tree import TokenTree
+
+# Share by which a call moves the average of what a request takes.
+_WEIGHT = 0.1
 
 
 class BlockSource(CandidateSource):
@@ -32,10 +37,11 @@ class BlockSource(CandidateSource):
         self.num_features = drafter.sizes.window
         self._noise = DrawNoise(drafter.token_ids, KEPT_DRAWS)
         self._windows: dict[LiveSequence, ContextWindow] = {}
+        self._seconds_a_request = 0.0
+        self._turn = 0
 
     async def start(self) -> None:
-        """Threads would cost the services next door more than they bring to so small products."""
-        torch.set_num_threads(1)
+        compute_on_one_thread()
 
     def vitals(self) -> SourceVitals:
         return SourceVitals(len(self._windows))
@@ -57,11 +63,15 @@ class BlockSource(CandidateSource):
         self._windows.pop(sequence, None)
 
     def propose(self, requests: Sequence[DraftRequest], deadline: float) -> list[TokenTree]:
-        """A request whose latest token before the anchor has no features gets no guess."""
+        """A request whose latest token before the anchor has no features gets no guess, and none
+        do those that there is no time for.
+        """
         ready = [place for place, request in enumerate(requests) if self._is_ready(request)]
+        ready = self._in_time(ready, deadline)
         trees = [EMPTY] * len(requests)
         if not ready:
             return trees
+        started = time.monotonic()
         drafter = self._drafter
         depth = min(drafter.sizes.num_slots, max(requests[place].max_depth for place in ready))
         anchors = [self._anchor(requests[place].sequence) for place in ready]
@@ -72,7 +82,20 @@ class BlockSource(CandidateSource):
             trees[place] = guess_tree(
                 self.name, requests[place], top, row, drafter.token_ids, drafter.bias, temperatures
             )
+        seconds = (time.monotonic() - started) / len(ready)
+        known = self._seconds_a_request or seconds
+        self._seconds_a_request = known + _WEIGHT * (seconds - known)
         return trees
+
+    def _in_time(self, ready: list[int], deadline: float) -> list[int]:
+        """As many as the time allows, at least one, in turns: each call leaves out others."""
+        seconds = self._seconds_a_request
+        left = deadline - time.monotonic()
+        most = max(1, int(left / seconds)) if seconds and math.isfinite(left) else len(ready)
+        if most >= len(ready):
+            return ready
+        self._turn = (self._turn + most) % len(ready)
+        return (ready[self._turn :] + ready[: self._turn])[:most]
 
     def _is_ready(self, request: DraftRequest) -> bool:
         sequence = request.sequence
