@@ -19,6 +19,7 @@ _POSITION_STRIDE = 0xD1342543DE82EF95
 # Uniform draws are (k + 1/2) / 2**52: exact in float64 and strictly inside (0, 1).
 _UNIFORM_BITS = 52
 _SHIFT = np.uint64(64 - _UNIFORM_BITS)
+_UNIT = 2.0**-_UNIFORM_BITS
 # Ids whose bits and scratch the second-level cache holds through all operations.
 _BLOCK = 16_384
 
@@ -32,7 +33,8 @@ class KeyedNoise:
 
     def __init__(self, seed: int, position: int) -> None:
         mixed_seed = _mix((seed + _GOLDEN) & _MASK)
-        self._key = np.uint64(_mix((mixed_seed + position * _POSITION_STRIDE) & _MASK))
+        self._start = _mix((mixed_seed + position * _POSITION_STRIDE) & _MASK)
+        self._key = np.uint64(self._start)
 
     def bits(self, token_ids: Ids) -> Bits:
         """[n] the raw bits of some token ids."""
@@ -52,14 +54,14 @@ class KeyedNoise:
 
     def gumbel(self, token_ids: Ids) -> NDArray[np.float64]:
         """[n] standard Gumbel draws of some token ids."""
-        uniform = ((self.bits(token_ids) >> _SHIFT) + 0.5) * 2.0**-_UNIFORM_BITS
+        uniform = ((self.bits(token_ids) >> _SHIFT) + 0.5) * _UNIT
         draws: NDArray[np.float64] = -np.log(-np.log(uniform))
         return draws
 
     def gumbel_of(self, token_id: int) -> float:
         """The draw of one token id: the same as ``gumbel``'s but for rounding, and quicker."""
-        bits = _mix((token_id * _GOLDEN + int(self._key)) & _MASK)
-        uniform = ((bits >> int(_SHIFT)) + 0.5) * 2.0**-_UNIFORM_BITS
+        bits = _mix((token_id * _GOLDEN + self._start) & _MASK)
+        uniform = ((bits >> 64 - _UNIFORM_BITS) + 0.5) * _UNIT
         return -math.log(-math.log(uniform))
 
 
