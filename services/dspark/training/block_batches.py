@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspark.candidates.safetensors_file import from_bfloat16
-from dspark.training.draft_anchors import NO_LABEL
+from dspark.training.text_batches import NO_LABEL
 from dspark.training.text_store import StoredText
 
 MAX_PASSAGE = 384

@@ -13,7 +13,7 @@ from torch.nn import functional
 from dspark.candidates.sources.block.network import BlockNetwork, BlockSizes
 from dspark.candidates.target_matrices import TargetMatrices, rms_normalised
 from dspark.training.block_batches import BlockBatch
-from dspark.training.draft_anchors import NO_LABEL
+from dspark.training.text_batches import NO_LABEL
 
 RANK = 64
 # Later slots count less: they are tried less often, and are harder to get right.

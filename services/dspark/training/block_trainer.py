@@ -98,13 +98,7 @@ class BlockTraining:
             validate=lambda: {"validation": top1(self._guesses(self._batches))},
             checkpoint=run.out / "block.checkpoint",
             progress=ProgressFile(run.out / f"block{SUFFIX}"),
-            identity={
-                "seed": run.seed,
-                "steps": run.steps,
-                "texts": len(run.store),
-                "tokens": run.store.num_tokens,
-                "target": self._meta.target_digest,
-            },
+            identity=run.identity,
             say=run.say,
             checkpoint_interval_s=run.checkpoint_interval_s,
         ).run()

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspark.candidates.safetensors_file import from_bfloat16
+from dspark.training.text_batches import NO_LABEL
 from dspark.training.text_store import StoredText
-
-NO_LABEL = -100
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from dspark.training.replay import Acceptance
 from dspark.training.text_batches import TextBatch, TextBatches
 from dspark.training.text_store import StoredText
 from dspark.training.torch_threads import torch_threads
-from dspark.training.trainer import Trainer, TrainingRun, TrainResult, described, sentence
+from dspark.training.trainer import Trainer, TrainingRun, TrainResult, reported
 
 TEXTS_A_STEP = 4
 MAX_TOKENS = 512
@@ -57,6 +57,7 @@ class DraftTrainer(Trainer):
         with torch_threads(run.threads):
             trained = _train(run, path)
         size = sum(file.stat().st_size for file in path.iterdir())
+        report = reported(trained.acceptance)
         card = run.about | {
             "steps": run.steps,
             "texts_a_step": TEXTS_A_STEP,
@@ -65,14 +66,13 @@ class DraftTrainer(Trainer):
             "bytes": size,
             "validation_top1": trained.top1,
             "error_scale": trained.error_scale,
-            **{name: described(acceptance) for name, acceptance in trained.acceptance.items()},
+            **report.card,
         }
         lines = [
             f"{path}: {size:,} bytes, {trained.num_layers} layers, {trained.num_ids:,} tokens",
             f"held out, first guess right: {trained.top1:.3f}",
+            *report.lines,
         ]
-        for name, acceptance in trained.acceptance.items():
-            lines.append(f"held out, {name.replace('_', ' ')}: {sentence(acceptance)}")
         return TrainResult(card, lines)
 
 
@@ -120,15 +120,7 @@ def _optimisation(
         validate=lambda: {"validation": [top1(student, batches)]},
         checkpoint=run.out / "draft.checkpoint",
         progress=ProgressFile(run.out / f"draft{SUFFIX}"),
-        identity={
-            "seed": run.seed,
-            "steps": run.steps,
-            "layers": run.draft_layers,
-            "texts": len(run.store),
-            "tokens": run.store.num_tokens,
-            "target": run.store.meta.target_digest,
-            "start_from": str(run.start_from),
-        },
+        identity=run.identity | {"layers": run.draft_layers},
         say=run.say,
         checkpoint_interval_s=run.checkpoint_interval_s,
     )

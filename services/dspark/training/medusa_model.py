@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dspark.candidates.target_matrices import TargetMatrices, rms_normalised
-from dspark.training.draft_anchors import NO_LABEL, AnchorBatch
+from dspark.training.draft_anchors import AnchorBatch
+from dspark.training.text_batches import NO_LABEL
 
 NUM_HEADS = 4
 RANK = 64

@@ -101,14 +101,7 @@ def _optimisation(
         validate=lambda: {"validation": top1(guesses_of(model, batches))},
         checkpoint=run.out / "medusa.checkpoint",
         progress=ProgressFile(run.out / f"medusa{SUFFIX}"),
-        identity={
-            "seed": run.seed,
-            "steps": run.steps,
-            "texts": len(run.store),
-            "tokens": run.store.num_tokens,
-            "target": run.store.meta.target_digest,
-            "start_from": str(run.start_from),
-        },
+        identity=run.identity,
         say=run.say,
         checkpoint_interval_s=run.checkpoint_interval_s,
     )

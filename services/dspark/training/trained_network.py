@@ -14,7 +14,7 @@ from dspark.training.held_out import acceptance_of
 from dspark.training.ngram_training import table_of
 from dspark.training.replay import Acceptance
 from dspark.training.text_store import StoredText, StoreMeta
-from dspark.training.trainer import TrainingRun, TrainResult, described, sentence
+from dspark.training.trainer import TrainingRun, TrainResult, reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class TrainedNetwork:
 
     def result(self, run: TrainingRun, path: Path, sizes: dict[str, Any]) -> TrainResult:
         """Of weights at ``path``; ``sizes`` are those of the training, for the card."""
+        report = reported(self.acceptance)
         card = run.about | {
             "steps": run.steps,
             **sizes,
@@ -37,15 +38,14 @@ class TrainedNetwork:
             "bytes": path.stat().st_size,
             "validation_top1": self.validation,
             "temperatures": [round(float(value), 2) for value in self.temperatures],
-            **{name: described(acceptance) for name, acceptance in self.acceptance.items()},
+            **report.card,
         }
         shares = " ".join(f"{share:.3f}" for share in self.validation)
         lines = [
             f"{path}: {path.stat().st_size:,} bytes, {self.num_ids:,} tokens",
             f"held out, first guess right by place: {shares}",
+            *report.lines,
         ]
-        for name, acceptance in self.acceptance.items():
-            lines.append(f"held out, {name.replace('_', ' ')}: {sentence(acceptance)}")
         return TrainResult(card, lines)
 
 

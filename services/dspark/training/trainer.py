@@ -31,6 +31,18 @@ class TrainingRun:
     checkpoint_interval_s: float = 60.0
     start_from: Path | None = None
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must be of for this run to go on from it."""
+        return {
+            "seed": self.seed,
+            "steps": self.steps,
+            "texts": len(self.store),
+            "tokens": self.store.num_tokens,
+            "target": self.store.meta.target_digest,
+            "start_from": str(self.start_from),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class TrainResult:
@@ -52,6 +64,17 @@ class Trainer(Protocol):
     def train(self, run: TrainingRun) -> TrainResult:
         """Write the weights to ``out``. Raises ValueError for texts that will not do."""
         ...
+
+
+def reported(acceptance: Mapping[str, Acceptance]) -> TrainResult:
+    """Of each mix of sources: entries of the card, and lines."""
+    return TrainResult(
+        {mix: described(each) for mix, each in acceptance.items()},
+        [
+            f"held out, {mix.replace('_', ' ')}: {sentence(each)}"
+            for mix, each in acceptance.items()
+        ],
+    )
 
 
 def described(acceptance: Acceptance) -> dict[str, Any]:

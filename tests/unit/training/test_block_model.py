@@ -11,7 +11,7 @@ from dspark.candidates.sources.block.drafter import Anchor, BlockDrafter
 from dspark.candidates.target_matrices import TargetMatrices
 from dspark.training.block_batches import BlockBatch, BlockTexts, Passage
 from dspark.training.block_model import BlockModel
-from dspark.training.draft_anchors import NO_LABEL
+from dspark.training.text_batches import NO_LABEL
 from dspark.training.text_store import StoredText
 from harness.tiny_block import IDS, SIZES, VOCAB, WINDOW, random_states, save_target, tiny_drafter
 

@@ -9,9 +9,10 @@ import pytest
 
 from dspark.candidates.safetensors_file import SafetensorsFile
 from dspark.candidates.target_digest import target_digest
-from dspark.training.draft_anchors import NO_LABEL, AnchorBatch, DraftAnchors
+from dspark.training.draft_anchors import AnchorBatch, DraftAnchors
 from dspark.training.draft_vocabulary import draft_vocabulary
 from dspark.training.progress_file import ProgressFile
+from dspark.training.text_batches import NO_LABEL
 from dspark.training.text_store import StoredText, StoreMeta, TextStore
 from dspark.training.trainer import TrainingRun, TrainResult
 from dspark.training.trainers import TRAINERS

@@ -31,8 +31,6 @@ _TREE_COLUMNS = WIDTH * (MAX_DEPTH - 1)
 _RESERVE_S = 0.001
 _PATIENCE = 1.1
 
-EMPTY = TokenTree((), (), (), (), ())
-
 
 @dataclass(frozen=True, slots=True)
 class DraftWish:
@@ -99,7 +97,7 @@ class TreeDrafter:
             raise
 
     def _draft(self, wishes: Sequence[DraftWish], deadline: float) -> list[TokenTree]:
-        trees = [EMPTY] * len(wishes)
+        trees = [TokenTree()] * len(wishes)
         opened = {place: self._open(wish) for place, wish in enumerate(wishes) if self._fits(wish)}
         keep = {each.wish.sequence for each in opened.values()}
         has_worked = self._compute_prompts(list(opened.values()), keep, deadline)

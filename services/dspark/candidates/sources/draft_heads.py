@@ -1,4 +1,4 @@
-"""What heads for several places ahead give, and two kinds of them, in numpy.
+"""What heads for several places ahead give, and two kinds of them.
 
 Medusa: Simple LLM Inference Acceleration Framework with Multiple Decoding Heads (Cai et al. 2024,
 arXiv:2401.10774). R is the number of requests, K that of heads, H the hidden size, V' the size of

@@ -14,7 +14,6 @@ from dspark.token_tree import TokenTree
 
 # Guesses below this probability are not worth a node anywhere.
 MIN_SCORE = 0.01
-EMPTY = TokenTree((), (), (), (), ())
 
 Floats = NDArray[np.float32]
 Bias = Callable[[int, NDArray[np.int64]], Floats | None]

@@ -16,7 +16,7 @@ from dspark.candidates.safetensors_file import from_bfloat16
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.draft_heads import DraftHeads, Floats
 from dspark.candidates.sources.draw_noise import KEPT_DRAWS, noise_ahead
-from dspark.candidates.sources.guess_tree import EMPTY, guess_tree
+from dspark.candidates.sources.guess_tree import guess_tree
 from dspark.candidates.sources.head_guesses import top_logits
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
 from dspark.features import FINAL_LAYER, Features
@@ -58,7 +58,7 @@ class MedusaSource(CandidateSource):
     def propose(self, requests: Sequence[DraftRequest], deadline: float) -> list[TokenTree]:
         """A request whose latest token before the anchor has no hidden state gets no guess."""
         ready = [place for place, request in enumerate(requests) if self._is_ready(request)]
-        trees = [EMPTY] * len(requests)
+        trees = [TokenTree()] * len(requests)
         if not ready:
             return trees
         sequences = [requests[place].sequence for place in ready]

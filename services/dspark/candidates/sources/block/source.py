@@ -17,7 +17,7 @@ from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.block.context_window import ContextWindow
 from dspark.candidates.sources.block.drafter import Anchor, BlockDrafter
 from dspark.candidates.sources.draw_noise import KEPT_DRAWS, noise_ahead
-from dspark.candidates.sources.guess_tree import EMPTY, guess_tree
+from dspark.candidates.sources.guess_tree import guess_tree
 from dspark.candidates.sources.interface import CandidateSource, DraftRequest, SourceVitals
 from dspark.features import Features
 from dspark.token_tree import TokenTree
@@ -68,7 +68,7 @@ class BlockSource(CandidateSource):
         """
         ready = [place for place, request in enumerate(requests) if self._is_ready(request)]
         ready = self._in_time(ready, deadline)
-        trees = [EMPTY] * len(requests)
+        trees = [TokenTree()] * len(requests)
         if not ready:
             return trees
         started = time.monotonic()
