@@ -4,21 +4,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from dspark.candidates.safetensors_file import SafetensorsFile
-from dspark.candidates.target_digest import target_digest
-from dspark.training.block_batches import BlockBatch, BlockTexts
+from dspark.training.block_batches import BlockTexts
 from dspark.training.block_sizes import layers_of, sizes_for
 from dspark.training.feature_layers import evenly_spaced
 from dspark.training.progress_file import ProgressFile
-from dspark.training.text_store import StoreMeta, TextStore
-from dspark.training.trainer import TrainingRun, TrainResult
-from dspark.training.trainers import TRAINERS
-from harness.tiny_models import VOCAB_SIZE, save_tiny_model
+from dspark.training.text_store import TextStore
+from dspark.training.trainer import TrainResult
+from harness import tiny_training
+from harness.tiny_models import save_tiny_model
+from harness.tiny_training import HIDDEN, counting_texts, kill_at_sample
 
-HIDDEN = 48
 LAYERS = (1, 0)
 STEPS = 90
 
@@ -35,22 +33,11 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def texts_in(folder: Path, model: Path, layers: tuple[int, ...] = LAYERS) -> TextStore:
-    """Texts that count up in steps of three, with hidden states that tell the token."""
-    store = TextStore(folder, StoreMeta(target_digest(model), VOCAB_SIZE, HIDDEN, layers))
-    random = np.random.default_rng(0)
-    shape = (VOCAB_SIZE, len(layers), HIDDEN)
-    states = random.standard_normal(shape, dtype=np.float32).view(np.uint32) >> 16
-    for start in range(40):
-        token_ids = (start + 3 * np.arange(30)) % 60
-        features = states[token_ids[:-1]].astype(np.uint16)
-        store.append(token_ids.tolist(), 6, features)
-    return store
+    return counting_texts(folder, model, layers)
 
 
-def train(store: TextStore, model: Path, out: Path, **more: float) -> TrainResult:
-    settings: dict[str, Any] = {"steps": STEPS, "threads": 1, **more}
-    run = TrainingRun(store, model, out, {}, lambda line: None, **settings)
-    return TRAINERS["block"].train(run)
+def train(store: TextStore, model: Path, out: Path, **more: Any) -> TrainResult:
+    return tiny_training.train("block", store, model, out, **{"steps": STEPS, **more})
 
 
 @pytest.fixture(scope="module")
@@ -82,18 +69,7 @@ def test_a_killed_run_ends_with_the_same_weights(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = texts_in(tmp_path / "texts", model)
-    sample = BlockTexts.sample
-    steps: list[int] = []
-
-    def killed_at_25(
-        self: BlockTexts, num_texts: int, num_anchors: int, seed: tuple[int, int]
-    ) -> BlockBatch:
-        steps.append(seed[1])
-        if len(steps) == 26:
-            raise KeyboardInterrupt
-        return sample(self, num_texts, num_anchors, seed)
-
-    monkeypatch.setattr(BlockTexts, "sample", killed_at_25)
+    steps = kill_at_sample(monkeypatch, BlockTexts, 26)
     with pytest.raises(KeyboardInterrupt):
         train(store, model, tmp_path, checkpoint_interval_s=-1.0)
     assert (tmp_path / "block.checkpoint").exists()

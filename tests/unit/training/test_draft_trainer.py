@@ -14,13 +14,13 @@ from dspark.candidates.safetensors_file import SafetensorsFile
 from dspark.candidates.target_digest import target_digest
 from dspark.training.draft_student import DraftStudent, first_layers_of
 from dspark.training.progress_file import ProgressFile
-from dspark.training.text_batches import NO_LABEL, TextBatch, TextBatches
+from dspark.training.text_batches import NO_LABEL, TextBatches
 from dspark.training.text_store import StoredText, StoreMeta, TextStore
-from dspark.training.trainer import TrainingRun, TrainResult
-from dspark.training.trainers import TRAINERS
+from dspark.training.trainer import TrainResult
+from harness import tiny_training
 from harness.tiny_models import ARCHITECTURES, VOCAB_SIZE, save_tiny_model
+from harness.tiny_training import HIDDEN, counting_texts, kill_at_sample
 
-HIDDEN = 48
 STEPS = 120
 
 
@@ -29,19 +29,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny_model("llama", tmp_path_factory.mktemp("draft") / "tiny")
 
 
-def texts_in(folder: Path, model: Path) -> TextStore:
-    """Texts that count up in steps of three."""
-    store = TextStore(folder, StoreMeta(target_digest(model), VOCAB_SIZE, HIDDEN, ()))
-    nothing = np.empty((0, 0, 0), dtype=np.uint16)
-    for start in range(40):
-        store.append(((start + 3 * np.arange(30)) % 60).tolist(), 6, nothing)
-    return store
+texts_in = counting_texts
 
 
-def train(store: TextStore, model: Path, out: Path, **more: float) -> TrainResult:
-    settings: dict[str, Any] = {"steps": STEPS, "threads": 1, "draft_layers": 1, **more}
-    run = TrainingRun(store, model, out, {}, lambda line: None, **settings)
-    return TRAINERS["draft"].train(run)
+def train(store: TextStore, model: Path, out: Path, **more: Any) -> TrainResult:
+    return tiny_training.train(
+        "draft", store, model, out, **{"steps": STEPS, "draft_layers": 1, **more}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -99,16 +93,7 @@ def test_a_killed_run_ends_with_the_same_weights(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = texts_in(tmp_path / "texts", model)
-    sample = TextBatches.sample
-    steps: list[int] = []
-
-    def killed_at_25(self: TextBatches, count: int, seed: tuple[int, int]) -> TextBatch:
-        steps.append(seed[1])
-        if len(steps) == 26:
-            raise KeyboardInterrupt
-        return sample(self, count, seed)
-
-    monkeypatch.setattr(TextBatches, "sample", killed_at_25)
+    steps = kill_at_sample(monkeypatch, TextBatches, 26)
     with pytest.raises(KeyboardInterrupt):
         train(store, model, tmp_path, checkpoint_interval_s=-1.0)
     assert (tmp_path / "draft.checkpoint").exists()

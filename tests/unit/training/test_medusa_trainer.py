@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 
 from dspark.candidates.safetensors_file import SafetensorsFile
-from dspark.candidates.target_digest import target_digest
-from dspark.training.draft_anchors import AnchorBatch, DraftAnchors
+from dspark.training.draft_anchors import DraftAnchors
 from dspark.training.draft_vocabulary import draft_vocabulary
 from dspark.training.progress_file import ProgressFile
 from dspark.training.text_batches import NO_LABEL
-from dspark.training.text_store import StoredText, StoreMeta, TextStore
-from dspark.training.trainer import TrainingRun, TrainResult
-from dspark.training.trainers import TRAINERS
-from harness.tiny_models import VOCAB_SIZE, save_tiny_model
+from dspark.training.text_store import StoredText, TextStore
+from dspark.training.trainer import TrainResult
+from harness import tiny_training
+from harness.tiny_models import save_tiny_model
+from harness.tiny_training import counting_texts, kill_at_sample
 
-HIDDEN = 48
 LAYERS = (1, 0)
 STEPS = 200
 
@@ -29,22 +28,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def texts_in(folder: Path, model: Path) -> TextStore:
-    """Texts that count up in steps of three, with hidden states that tell the token."""
-    store = TextStore(folder, StoreMeta(target_digest(model), VOCAB_SIZE, HIDDEN, LAYERS))
-    random = np.random.default_rng(0)
-    states = random.standard_normal((VOCAB_SIZE, HIDDEN), dtype=np.float32).view(np.uint32) >> 16
-    for start in range(40):
-        token_ids = (start + 3 * np.arange(30)) % 60
-        features = np.zeros((29, 2, HIDDEN), dtype=np.uint16)
-        features[:, 1] = states[token_ids[:-1]]
-        store.append(token_ids.tolist(), 6, features)
-    return store
+    return counting_texts(folder, model, LAYERS)
 
 
-def train(store: TextStore, model: Path, out: Path, **more: float) -> TrainResult:
-    settings: dict[str, Any] = {"steps": STEPS, "threads": 1, **more}
-    run = TrainingRun(store, model, out, {}, lambda line: None, **settings)
-    return TRAINERS["medusa"].train(run)
+def train(store: TextStore, model: Path, out: Path, **more: Any) -> TrainResult:
+    return tiny_training.train("medusa", store, model, out, **{"steps": STEPS, **more})
 
 
 @pytest.fixture(scope="module")
@@ -71,16 +59,7 @@ def test_a_killed_run_ends_with_the_same_weights(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = texts_in(tmp_path / "texts", model)
-    sample = DraftAnchors.sample
-    steps: list[int] = []
-
-    def killed_at_25(self: DraftAnchors, count: int, seed: tuple[int, int]) -> AnchorBatch:
-        steps.append(seed[1])
-        if len(steps) == 26:
-            raise KeyboardInterrupt
-        return sample(self, count, seed)
-
-    monkeypatch.setattr(DraftAnchors, "sample", killed_at_25)
+    steps = kill_at_sample(monkeypatch, DraftAnchors, 26)
     with pytest.raises(KeyboardInterrupt):
         train(store, model, tmp_path, checkpoint_interval_s=-1.0)
     assert (tmp_path / "medusa.checkpoint").exists()
