@@ -69,7 +69,11 @@ class CandidatesUpdate:
 
 @dataclass(frozen=True, slots=True)
 class ProposeItem:
-    """A wish for one token tree of at most ``max_nodes`` nodes and ``max_depth`` levels."""
+    """A wish for one token tree of at most ``max_nodes`` nodes and ``max_depth`` levels.
+
+    Nodes that survive with less than ``min_survival`` are not worth a row. Work on the tree is
+    worth ``price`` tokens a millisecond; 0 means that nothing is known of either.
+    """
 
     request_id: str
     epoch: int
@@ -77,6 +81,8 @@ class ProposeItem:
     max_nodes: int
     max_depth: int
     sources: tuple[str, ...] = ()
+    min_survival: float = 0.0
+    price: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

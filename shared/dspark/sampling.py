@@ -56,11 +56,15 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class SpeculationParams:
-    """Per-request steering of candidates; changes speed only. None means the server's default."""
+    """Per-request steering of candidates; changes speed only. None means the server's default.
+
+    ``policy`` names what decides how much is verified for the request; empty means the server's.
+    """
 
     enabled: bool = True
     sources: tuple[str, ...] = ()
     max_draft_tokens: int | None = None
+    policy: str = ""
 
 
 @dataclass(slots=True)

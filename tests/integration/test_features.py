@@ -86,7 +86,7 @@ async def test_where_candidates_are_asked_now_and_then(compute_ahead: str) -> No
     watcher = watcher_of("alternating", known)
     config = fake_config(compute_ahead=compute_ahead)
     async with whole_stack(
-        fake_loader(FAKE), config, [watcher], policy="threshold", explore_share=0.2
+        fake_loader(FAKE), config, [watcher], policy="economic", explore_share=0.2
     ) as stack:
         await check_stack(stack, known)
     assert watcher.num_asked and watcher.problems == []

@@ -150,7 +150,7 @@ async def test_preemption_and_chunking_change_nothing(
             assert (await stack.client.status()).num_preemptions > 0
 
 
-@pytest.mark.parametrize("policy", ["off", "fixed", "threshold"])
+@pytest.mark.parametrize("policy", ["off", "fixed", "threshold", "economic"])
 async def test_every_policy_gives_the_plain_tokens(
     model_dir: Path, jobs: list[Job], policy: str
 ) -> None:

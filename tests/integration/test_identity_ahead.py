@@ -89,7 +89,7 @@ SOURCES = {"real": real, **{name: scripted(name) for name in ("alternating", "ad
 
 
 @pytest.mark.parametrize("kv_tokens", [LARGE_POOL, SMALL_POOL], ids=["roomy", "tight"])
-@pytest.mark.parametrize("policy", ["threshold", "fixed"])
+@pytest.mark.parametrize("policy", ["economic", "fixed"])
 @pytest.mark.parametrize("name", SOURCES)
 async def test_tokens_are_those_of_plain_decoding(
     model_dir: Path,

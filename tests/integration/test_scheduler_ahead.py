@@ -56,7 +56,7 @@ def is_plain_sequel(plan: StepPlan, following: StepPlan) -> bool:
 
 
 @pytest.mark.parametrize("drafter", ["adversary", "oracle", "empty"])
-@pytest.mark.parametrize("policy", ["threshold", "fixed", "off"])
+@pytest.mark.parametrize("policy", ["economic", "fixed", "off"])
 async def test_what_a_step_says_comes_true(policy: str, drafter: str) -> None:
     plans = await plans_of(policy, drafter)
     assert all(is_plain_sequel(a, b) for a, b in pairwise(plans) if a.compute_ahead)
@@ -73,7 +73,7 @@ async def test_plain_decoding_always_says_so() -> None:
 
 
 async def test_candidates_that_never_pay_leave_most_steps_plain() -> None:
-    plans = await plans_of("threshold", "adversary", explore_share=0.0)
+    plans = await plans_of("economic", "adversary", explore_share=0.0)
     assert sum(plan.compute_ahead for plan in plans) > len(plans) // 2
 
 

@@ -86,7 +86,7 @@ async def real_candidates() -> AsyncIterator[tuple[str, CandidatesServer]]:
 
 
 @pytest.mark.parametrize("num_blocks", [12, 200])
-@pytest.mark.parametrize("policy", ["fixed", "threshold"])
+@pytest.mark.parametrize("policy", ["fixed", "economic"])
 async def test_real_neighbours_give_the_tokens_of_plain_decoding(
     policy: str, num_blocks: int
 ) -> None:

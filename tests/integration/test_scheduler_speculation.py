@@ -38,7 +38,7 @@ def known(index: int, max_tokens: int = 40) -> KnownText:
     return KnownText([*prompt, *text], MODEL.vocab_size, WIDTH)
 
 
-@pytest.mark.parametrize("policy", ["fixed", "threshold", "off"])
+@pytest.mark.parametrize("policy", ["fixed", "threshold", "economic", "off"])
 @pytest.mark.parametrize("name", NAMES)
 async def test_any_candidates_give_the_tokens_of_plain_decoding(name: str, policy: str) -> None:
     drafters: dict[str, Drafter] = {f"r{i}": known(i).all()[name] for i in range(BATCH)}
@@ -251,11 +251,11 @@ async def test_candidates_learn_the_whole_text_and_its_end() -> None:
     )
 
 
-async def test_without_a_cost_table_threshold_decodes_plainly() -> None:
+async def test_without_a_cost_table_the_economic_policy_decodes_plainly() -> None:
     drafters: dict[str, Drafter] = {"r1": known(1).oracle}
     async with FakeVerifier(costs=()) as verifier, FakeCandidates(drafters) as candidates:
         async with running_scheduler(
-            verifier.target, candidates.target, policy="threshold"
+            verifier.target, candidates.target, policy="economic"
         ) as scheduler:
             streamed = await scheduler.client.generate(
                 make_request("r1", prompt_of(1), params_of(1))

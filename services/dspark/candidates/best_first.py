@@ -41,9 +41,10 @@ def grow(
     *,
     max_nodes: int,
     max_depth: int,
+    min_survival: float = 0.0,
     draws: KeyedDraws | None = None,
 ) -> Growth[State]:
-    """The ``max_nodes`` nodes of the highest survival.
+    """The ``max_nodes`` nodes of the highest survival, of those with ``min_survival`` or more.
 
     ``expand(state, depth)`` gives ``(token_id, score, state)`` of the children of a node at
     ``depth``, best first and each token once. Only nodes that made it into the tree are expanded,
@@ -59,10 +60,8 @@ def grow(
     entry, depth, negative, state = 0, 0, -1.0, root
     while len(token_ids) < max_nodes:
         if depth < max_depth:
-            found_children = expand(state, depth)
-            if draws is not None:
-                found_children = draws.rescored(found_children, depth)
-            children = iter(found_children)
+            below = expand(state, depth)
+            children = iter(below if draws is None else draws.rescored(below, depth))
             for token_id, score, child in children:
                 order += 1
                 found = negative * score, order, token_id, entry, score, depth + 1, child
@@ -71,6 +70,8 @@ def grow(
         if not frontier:
             break
         negative, _, token_id, parent, score, depth, state, siblings, above = frontier[0]
+        if -negative < min_survival:
+            break
         for next_token, next_score, sibling in siblings:
             order += 1
             found = above * next_score, order, next_token, parent, next_score, depth, sibling

@@ -6,10 +6,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Sequence
 
-from dspark.candidates.merge import MergedTrees
+from dspark.candidates.merge import MergedTrees, room
 from dspark.candidates.source_runner import SourceRunner
 from dspark.candidates.sources.interface import DraftRequest, Trees
 from dspark.token_tree import TokenTree
+
+# Below a first guess that is right there are others, about as many again.
+GAIN_OF_ROOM = 2.0
 
 
 class DraftRound:
@@ -34,18 +37,35 @@ class DraftRound:
         self.costs_ns: dict[str, int] = {}
 
     async def run(self) -> list[TokenTree]:
-        """One tree for each request, in order; ``costs_ns`` then has the time of each source."""
+        """One tree for each request, in order; ``costs_ns`` then has the time of each source.
+
+        Cheap sources go first; a dear one is not asked for a request that they leave no room.
+        """
         waiting: list[asyncio.Future[None]] = []
-        for source, runner in enumerate(self._runners):
-            asked = self._asked(runner.name)
-            if asked and time.monotonic() < self._deadline and runner.may_propose():
-                waiting += self._ask(source, asked)
+        for is_dear in (False, True):
+            for source, runner in enumerate(self._runners):
+                if runner.is_dear != is_dear:
+                    continue
+                asked = self._asked(runner.name)
+                if is_dear:
+                    asked = [index for index in asked if self._has_room(index, runner)]
+                if asked and time.monotonic() < self._deadline and runner.may_propose():
+                    waiting += self._ask(source, asked)
         if waiting:
             await self._wait(waiting)
-        return [
-            merged.best(request.max_nodes, request.max_depth)
-            for merged, request in zip(self._merged, self._requests, strict=True)
-        ]
+        return [self._best(index) for index in range(len(self._requests))]
+
+    def _best(self, index: int) -> TokenTree:
+        request = self._requests[index]
+        return self._merged[index].best(request.max_nodes, request.max_depth, request.min_survival)
+
+    def _has_room(self, index: int, runner: SourceRunner) -> bool:
+        """Whether the time of the source may be worth it after what the others guessed."""
+        request = self._requests[index]
+        if not request.price:
+            return True
+        open_tokens = room(self._best(index), request.max_nodes, request.min_survival)
+        return GAIN_OF_ROOM * open_tokens > request.price * runner.ms_per_request
 
     def _asked(self, name: str) -> list[int]:
         """Indexes of the requests that ask this source."""

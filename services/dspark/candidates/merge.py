@@ -61,9 +61,18 @@ class MergedTrees:
                 prefix.miss *= 1.0 - score
             placed.append(prefix)
 
-    def best(self, max_nodes: int, max_depth: int) -> TokenTree:
-        """The nodes of the highest survival, best first, each with all its proposers."""
-        grown = grow(self._anchor, _expand, max_nodes=max_nodes, max_depth=max_depth)
+    def best(self, max_nodes: int, max_depth: int, min_survival: float = 0.0) -> TokenTree:
+        """The nodes of the highest survival, best first, each with all its proposers.
+
+        Those below ``min_survival`` are left out.
+        """
+        grown = grow(
+            self._anchor,
+            _expand,
+            max_nodes=max_nodes,
+            max_depth=max_depth,
+            min_survival=min_survival,
+        )
         return TokenTree(
             tuple(grown.token_ids),
             tuple(grown.parents),
@@ -71,6 +80,19 @@ class MergedTrees:
             tuple(grown.scores),
             self._source_names,
         )
+
+
+def room(tree: TokenTree, max_nodes: int, min_survival: float) -> float:
+    """At most so many expected tokens could come with first guesses that ``tree`` lacks.
+
+    At each node some probability is left that none of its children is right. A guess there is worth
+    what its survival is above that of the node it would take the place of.
+    """
+    left = [1.0, *tree.survivals]
+    for parent, survival in zip(tree.parents, tree.survivals, strict=True):
+        left[parent] -= survival
+    floor = min(tree.survivals) if len(tree) >= max_nodes else min_survival
+    return sum(max(0.0, probability - floor) for probability in left)
 
 
 def _expand(prefix: _Prefix, depth: int) -> list[tuple[int, float, _Prefix]]:

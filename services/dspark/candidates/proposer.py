@@ -104,7 +104,9 @@ class Proposer:
                 continue
             known.append(item)
             max_nodes = min(item.max_nodes, self._max_tree_nodes)
-            requests.append(DraftRequest(sequence, max_nodes, item.max_depth))
+            requests.append(
+                DraftRequest(sequence, max_nodes, item.max_depth, item.min_survival, item.price)
+            )
         wanted = [item.sources for item in known]
         drafts = DraftRound(self.runners, requests, wanted, self._vocabulary.size, deadline)
         trees = await drafts.run()

@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 
 # A broken source fails every step: say so once in this many seconds.
 LOG_INTERVAL_S = 10.0
+# Sources that look something up take far less, those that compute a network far more.
+DEAR_MS = 0.5
 
 
 class SourceRunner:
@@ -40,6 +42,17 @@ class SourceRunner:
     @property
     def name(self) -> str:
         return self.source.name
+
+    @property
+    def ms_per_request(self) -> float:
+        """What asking it costs; 0 before that is known."""
+        rate = self.rate.of(self.name)
+        return 0.0 if rate is None else rate.ms_per_request
+
+    @property
+    def is_dear(self) -> bool:
+        """Whether asking it takes so long that others are to be heard first."""
+        return self.ms_per_request > DEAR_MS
 
     @property
     def is_muted(self) -> bool:

@@ -19,6 +19,7 @@ from dspark.cli import (
     index_command,
     keys_command,
     models_command,
+    replay_command,
     serve,
     train_command,
 )
@@ -35,6 +36,7 @@ _COMMANDS: tuple[ModuleType, ...] = (
     train_command,
     index_command,
     models_command,
+    replay_command,
     keys_command,
 )
 _FAILED = 1

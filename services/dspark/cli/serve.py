@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import json
 import os
 import signal
 
 from dspark.cli.failure import CliError
+from dspark.cli.models.cache import cache_root
 from dspark.cli.models.prepare import PreparedModel, prepare
 from dspark.cli.progress import Progress
 from dspark.cli.services_config import ServeConfig
@@ -20,6 +22,7 @@ from dspark.config import add_arguments, from_namespace
 
 NAME = "serve"
 HELP = "serve a model over HTTP and gRPC"
+CALIBRATION_NAME = "calibration.json"
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -29,7 +32,7 @@ def add_parser(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     _refuse_deployment_settings()
-    config = from_namespace(ServeConfig, arguments)
+    config = _keeping_what_is_learnt(from_namespace(ServeConfig, arguments))
     http_port = claim_port(config.host, config.http_port, "--http-port")
     grpc_port = claim_port(config.host, config.grpc_port, "--grpc-port")
     addresses = Addresses(http=join(config.host, http_port), grpc=join(config.host, grpc_port))
@@ -41,6 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
     except asyncio.CancelledError:
         progress.note("stopped")
     return 0
+
+
+def _keeping_what_is_learnt(config: ServeConfig) -> ServeConfig:
+    """A server goes on with the odds that the last one has learnt; see --calibration-file."""
+    if config.calibration_file is not None or os.environ.get("DSPARK_CALIBRATION_FILE"):
+        return config
+    return dataclasses.replace(config, calibration_file=str(cache_root() / CALIBRATION_NAME))
 
 
 def _refuse_deployment_settings() -> None:

@@ -12,7 +12,14 @@ from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.policy import POLICIES
 from dspark.verifier.config import EXACTNESS, WEIGHT_DTYPES, VerifierConfig
 
-_SCHEDULER = ("policy", "num_draft_tokens", "max_num_seqs")
+_SCHEDULER = (
+    "policy",
+    "num_draft_tokens",
+    "min_survival",
+    "max_num_seqs",
+    "calibration_file",
+    "decision_log",
+)
 _CANDIDATES = (
     "sources",
     "corpus",
@@ -45,6 +52,18 @@ class ServicesConfig:
     )
     num_draft_tokens: int | None = _of(
         SchedulerConfig, "num_draft_tokens", "candidates a step under the policy 'fixed'"
+    )
+    min_survival: float | None = _of(
+        SchedulerConfig, "min_survival", "survival from which 'threshold' verifies a candidate"
+    )
+    calibration_file: str | None = _of(
+        SchedulerConfig,
+        "calibration_file",
+        "where what was learnt of candidates' scores outlives a restart; dspark serve: in the "
+        "cache directory",
+    )
+    decision_log: str | None = _of(
+        SchedulerConfig, "decision_log", "file to which decisions are appended for dspark replay"
     )
     sources: tuple[str, ...] = _of(
         CandidatesConfig, "sources", "comma-separated candidate sources", unset=()

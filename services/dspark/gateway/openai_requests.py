@@ -111,6 +111,7 @@ def _speculation(options: SpeculationOptions | None) -> SpeculationParams:
         enabled=options.enabled is not False,
         sources=tuple(options.sources or ()),
         max_draft_tokens=options.max_draft_tokens,
+        policy=options.policy or "",
     )
 
 

@@ -66,6 +66,7 @@ class SpeculationOptions(_Strict):
     enabled: bool | None = None
     sources: list[Text] | None = None
     max_draft_tokens: int | None = None
+    policy: Text | None = None
 
 
 class StreamOptions(_Strict):

@@ -1,122 +1,128 @@
-"""How far the sources' scores are to be believed, learnt from every verified tree.
+"""How far the sources' scores are to be believed, learnt from what became of every proposed tree.
 
-A node is tried when a token was drawn at its parent's row, and accepted when it is that token.
-Tries are counted by who proposed the node, how deep it is and what score it had; the calibrated
-score is the accepted share, shrunk to the node's own score while tries are few. The own score is
-first corrected by how far its sources promise too much over all their nodes, which shows after few
-tries. Old tries fade, and so does the belief in the node's own score.
+A node's chance to be accepted once its parent is: its own score, corrected by how much of what such
+nodes promised they held. "Such nodes" gets narrower level by level: those of the same sources, then
+of the same score too, then of the same rank among siblings, then of the same depth. Each level is
+shrunk to the one above while it has seen little. Old tries fade.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from dspark.scheduler.calibration_error import CalibrationError
+from dspark.scheduler.outcomes import Outcome
 from dspark.token_tree import TokenTree, names_in
 
-# The node's own score counts as so many tries, fewer with each real one.
-PRIOR_WEIGHT = 3.0
-PRIOR_DECAY = 0.95
+# So many promised tokens of the level above count with those that a level has seen, by level. The
+# widest has to find out quickly who boasts; log loss on recorded proposals is flat around these.
+SHRINKAGE = (2.0, 8.0, 8.0, 8.0)
 DECAY = 0.99
-# Tokens promised and held that an unknown source starts with.
-PROMISE_WEIGHT = 2.0
-SCORE_BINS = 10
+# Scores within one of these bins share what is learnt of them.
+SCORE_EDGES = (0.003, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+MAX_RANK = 3
 # Below 1, so that a child's survival is always under its parent's.
-MAX_SCORE = 0.999
-MIN_SCORE = 1e-4
+MAX_SCORE = 0.995
+MIN_SCORE = 1e-5
 # What was predicted of a node is compared with what became of it for one tree in so many.
 ERROR_INTERVAL = 4
 _DEPTH_BUCKETS = (0, 1, 2, 3, 4, 4, 5, 5, 5)
 _LAST_BUCKET = 6
 
-_Key = tuple[tuple[str, ...], int, int]
+_Kind: TypeAlias = tuple[tuple[str, ...], int, int, int]
+"""Sources, score bin, rank, depth bucket."""
 
 
-@dataclass(slots=True)
-class _Counts:
-    tries: float = 0.0
-    accepts: float = 0.0
-    prior_weight: float = PRIOR_WEIGHT
+class _Level:
+    """What nodes promised together, and what they held, in tokens."""
 
-    def add(self, accepted: bool) -> None:
-        self.prior_weight *= PRIOR_DECAY
-        self.tries = self.tries * DECAY + 1.0
-        self.accepts = self.accepts * DECAY + accepted
+    __slots__ = ("held", "promised")
 
-
-@dataclass(slots=True)
-class _Promise:
-    """What the nodes of some sources promised together, and what they held."""
-
-    promised: float = PROMISE_WEIGHT
-    held: float = PROMISE_WEIGHT
-
-    @property
-    def factor(self) -> float:
-        return self.held / self.promised
-
-    def add(self, score: float, accepted: bool) -> None:
-        self.promised = self.promised * DECAY + score
-        self.held = self.held * DECAY + accepted
+    def __init__(self, promised: float = 0.0, held: float = 0.0) -> None:
+        self.promised = promised
+        self.held = held
 
 
 class Calibration:
-    """Decayed acceptance counts by (sources, depth bucket, score bin)."""
+    """Ratios of held to promised tokens, level by level, for all requests of a model."""
 
     def __init__(self) -> None:
-        self.error = CalibrationError()
+        self.errors: defaultdict[str, CalibrationError] = defaultdict(CalibrationError)
         self._num_updates = 0
-        self._promises: dict[tuple[str, ...], _Promise] = {}
-        self._counts: dict[_Key, _Counts] = {}
+        self._levels: dict[tuple[Any, ...], _Level] = {}
+        self._chains: dict[_Kind, tuple[_Level, ...]] = {}
         self._names: dict[tuple[tuple[str, ...], int], tuple[str, ...]] = {}
 
     def survivals(self, tree: TokenTree) -> list[float]:
         """Calibrated probability of each node to lie on the accepted path."""
         survivals: list[float] = []
-        for key, parent, score in zip(self._keys(tree), tree.parents, tree.scores, strict=True):
-            calibrated = self._calibrated(key, score)
+        for kind, parent, score in zip(self._kinds(tree), tree.parents, tree.scores, strict=True):
+            calibrated = self._calibrated(kind, score)
             survivals.append(calibrated if parent == 0 else calibrated * survivals[parent - 1])
         return survivals
 
-    def _calibrated(self, key: _Key, score: float) -> float:
-        """Probability of a node to be accepted if its parent is."""
-        if (promise := self._promises.get(key[0])) is not None:
-            score = min(score * promise.factor, MAX_SCORE)
-        if (counts := self._counts.get(key)) is not None:
-            score = counts.accepts + counts.prior_weight * score
-            score /= counts.tries + counts.prior_weight
-        return min(max(score, MIN_SCORE), MAX_SCORE)
-
-    def update(
-        self, tree: TokenTree, accepted_nodes: Sequence[int], committed_token_ids: Sequence[int]
-    ) -> None:
-        """Count the tried nodes of a verified tree; the arguments are those of WorkResult."""
-        drawn = dict(zip((0, *accepted_nodes), committed_token_ids, strict=False))
-        tried = [
-            (key, score, token_id == drawn[parent])
-            for key, score, token_id, parent in zip(
-                self._keys(tree), tree.scores, tree.token_ids, tree.parents, strict=True
-            )
-            if parent in drawn
-        ]
+    def update(self, outcome: Outcome) -> None:
+        """Count the tried nodes of a tree."""
+        tree = outcome.tree
+        kinds = self._kinds(tree)
+        tried = [(kinds[node], tree.scores[node], accepted) for node, accepted in outcome.tried]
         self._num_updates += 1
         if self._num_updates % ERROR_INTERVAL == 0:
-            for key, score, accepted in tried:
-                self.error.add(self._calibrated(key, score), accepted)
-        for key, score, accepted in tried:
-            self._counts.setdefault(key, _Counts()).add(accepted)
-            self._promises.setdefault(key[0], _Promise()).add(score, accepted)
+            for kind, score, accepted in tried:
+                predicted = self._calibrated(kind, score)
+                for name in kind[0]:
+                    self.errors[name].add(predicted, accepted)
+        for kind, score, accepted in tried:
+            for level in self._chain(kind):
+                level.promised = level.promised * DECAY + score
+                level.held = level.held * DECAY + accepted
 
-    def _keys(self, tree: TokenTree) -> list[_Key]:
+    def state(self) -> list[list[Any]]:
+        """All that was learnt, as JSON."""
+        return [[key, level.promised, level.held] for key, level in self._levels.items()]
+
+    @classmethod
+    def restored(cls, state: Sequence[Sequence[Any]]) -> Calibration:
+        """From a ``state``; raises ValueError or TypeError for anything else."""
+        calibration = cls()
+        for (names, *rest), promised, held in state:
+            key = (tuple(map(str, names)), *map(int, rest))
+            if not (0 <= promised < float("inf") and 0 <= held < float("inf")):
+                raise ValueError(f"{promised} promised, {held} held")
+            calibration._levels[key] = _Level(float(promised), float(held))
+        return calibration
+
+    def _calibrated(self, kind: _Kind, score: float) -> float:
+        """Probability of a node to be accepted if its parent is."""
+        factor = 1.0
+        for level, weight in zip(self._chain(kind), SHRINKAGE, strict=True):
+            factor = (level.held + weight * factor) / (level.promised + weight)
+        return min(max(score * factor, MIN_SCORE), MAX_SCORE)
+
+    def _chain(self, kind: _Kind) -> tuple[_Level, ...]:
+        """The levels of a kind, widest first."""
+        chain = self._chains.get(kind)
+        if chain is None:
+            keys = [kind[:end] for end in range(1, len(kind) + 1)]
+            chain = tuple(self._levels.setdefault(key, _Level()) for key in keys)
+            self._chains[kind] = chain
+        return chain
+
+    def _kinds(self, tree: TokenTree) -> list[_Kind]:
         sources = {mask: self._sources(tree.source_names, mask) for mask in set(tree.source_masks)}
         return [
             (
                 sources[mask],
+                bisect(SCORE_EDGES, score),
+                rank,
                 _DEPTH_BUCKETS[depth] if depth < len(_DEPTH_BUCKETS) else _LAST_BUCKET,
-                min(int(score * SCORE_BINS), SCORE_BINS - 1),
             )
-            for mask, depth, score in zip(tree.source_masks, tree.depths, tree.scores, strict=True)
+            for mask, depth, score, rank in zip(
+                tree.source_masks, tree.depths, tree.scores, _ranks(tree), strict=True
+            )
         ]
 
     def _sources(self, names: tuple[str, ...], mask: int) -> tuple[str, ...]:
@@ -125,3 +131,14 @@ class Calibration:
         if known not in self._names:
             self._names[known] = tuple(sorted(names_in(mask, names)))
         return self._names[known]
+
+
+def _ranks(tree: TokenTree) -> list[int]:
+    """Place of each node among its siblings; they come best first."""
+    counts: dict[int, int] = {}
+    ranks = []
+    for parent in tree.parents:
+        rank = counts.get(parent, 0)
+        counts[parent] = rank + 1
+        ranks.append(min(rank, MAX_RANK))
+    return ranks

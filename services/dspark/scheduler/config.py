@@ -44,7 +44,7 @@ class SchedulerConfig(BackendTransportSettings, LogSettings):
     candidates: tuple[str, ...] = setting(
         (), "addresses of candidates services, with commas, for the verifiers in turn"
     )
-    policy: str = setting("threshold", "speculation policy", choices=tuple(POLICIES))
+    policy: str = setting("economic", "speculation policy", choices=tuple(POLICIES))
     num_draft_tokens: int = setting(
         _POLICY.num_draft_tokens, "nodes per request and step of the policy 'fixed'"
     )
@@ -53,11 +53,20 @@ class SchedulerConfig(BackendTransportSettings, LogSettings):
     max_num_batched_tokens: int = setting(512, "rows of one step")
     max_waiting: int = setting(1024, "largest number of waiting requests")
     propose_deadline_ms: float = setting(25.0, "longest wait for candidates in a step")
+    min_survival: float = setting(
+        _POLICY.min_survival, "probability to be accepted from which 'threshold' verifies a node"
+    )
     min_gain: float = setting(
-        _POLICY.min_gain, "predicted gain below which 'threshold' buys nothing"
+        _POLICY.min_gain, "predicted gain below which 'economic' asks for nothing"
     )
     explore_share: float = setting(
         _POLICY.explore_share, "share of time spent on candidates that are priced out"
+    )
+    calibration_file: str = setting(
+        "", "where what was learnt of candidates' scores outlives a restart; empty: nowhere"
+    )
+    decision_log: str = setting(
+        "", "file to which every decision is appended for dspark replay; empty: none"
     )
     mute_after: int = setting(8, "rounds without an accepted node that mute a source")
     mute_steps: int = setting(64, "steps for which a source stays muted")
@@ -84,6 +93,8 @@ class SchedulerConfig(BackendTransportSettings, LogSettings):
         for name in _POSITIVE:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0")
+        if not 0 < self.min_survival <= 1:
+            raise ValueError("min_survival must be above 0 and at most 1")
         if not 0 <= self.explore_share < 1:
             raise ValueError("explore_share must be from 0 to below 1")
         for name in ("drain_s", "failover_s"):

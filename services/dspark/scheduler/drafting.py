@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dspark.errors import InvalidArgument
 from dspark.features import Features
 from dspark.proposal import CandidatesInfo, DraftProposal, ProposeItem
+from dspark.sampling import SpeculationParams
 from dspark.scheduler.batcher import Batch
 from dspark.scheduler.calibration import Calibration
 from dspark.scheduler.candidates_link import CandidatesLink
+from dspark.scheduler.decision_log import DecisionLog
+from dspark.scheduler.decision_record import asked_step, plain_step
+from dspark.scheduler.draft_states import DraftState, DraftStates
 from dspark.scheduler.drafting_books import DraftingBooks, Fallback
 from dspark.scheduler.feature_wishes import NO_FEATURES, FeatureWish, FeatureWishes
 from dspark.scheduler.foresight import Decision, Foresight, asks
 from dspark.scheduler.online_costs import OnlineCosts
+from dspark.scheduler.outcomes import Outcome
 from dspark.scheduler.policy.interface import (
     Budget,
     RequestView,
@@ -24,19 +27,17 @@ from dspark.scheduler.policy.interface import (
     SpeculationPolicy,
     StepContext,
 )
+from dspark.scheduler.proposal_check import fitting
 from dspark.scheduler.propose_price import ProposePrice
 from dspark.scheduler.request import Request
-from dspark.scheduler.source_mutes import SourceMutes
+from dspark.scheduler.source_values import SourceValues
+from dspark.scheduler.wish import Wish
 from dspark.step import WorkResult
 from dspark.token_tree import TokenTree
 
 Drafts = Mapping[Request, TokenTree]
 
 FIRST_PROPOSE_MS = 2.0
-# Before anything was proposed, hope for nodes that are right this often.
-FIRST_SCORE = 0.7
-# Recent proposals remembered of a request, and of all of them for requests that are new.
-NUM_PROFILES = 8
 # Successors are worth having while candidates are asked; steps after the last asking in which they
 # still are.
 SUCCESSOR_STEPS = 4
@@ -54,26 +55,6 @@ class DraftLimits:
 
 
 @dataclass(slots=True)
-class _DraftState:
-    """What drafting remembers of one request."""
-
-    mutes: SourceMutes
-    # what recent proposals offered: calibrated survivals, best first
-    profiles: deque[tuple[float, ...]]
-    asked_at: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """A request that may take candidates in this step, and from whom."""
-
-    request: Request
-    view: RequestView
-    max_depth: int
-    sources: tuple[str, ...]
-
-
-@dataclass(slots=True)
 class Drafting:
     """Owns calibration and each request's recent luck. It costs time, but never changes a token."""
 
@@ -85,6 +66,7 @@ class Drafting:
     calibration: Calibration = field(default_factory=Calibration)
     propose_price: ProposePrice = field(default_factory=lambda: ProposePrice(FIRST_PROPOSE_MS))
     features: FeatureWishes = field(default_factory=FeatureWishes)
+    log: DecisionLog | None = None
     # whether ``asks_nothing_next`` is of use
     computes_ahead: bool = False
     step: int = 0
@@ -95,15 +77,15 @@ class Drafting:
     lost_ms: float = 0.0
     # what candidates proposed in the last step
     offered: Drafts = field(default_factory=dict)
-    _states: dict[Request, _DraftState] = field(default_factory=dict)
+    values: SourceValues = field(default_factory=SourceValues)
+    _states: DraftStates = field(init=False)
     _foresight: Foresight = field(default_factory=Foresight)
     _asked_at: int = -SUCCESSOR_STEPS
     _mean_context: float = 0.0
-    _profiles: deque[tuple[float, ...]] = field(default_factory=lambda: deque(maxlen=NUM_PROFILES))
 
     def __post_init__(self) -> None:
-        hopes = (FIRST_SCORE**depth for depth in range(1, self.limits.max_draft_tokens + 1))
-        self._profiles.append(tuple(hopes))
+        limits = self.limits
+        self._states = DraftStates(limits.mute_after, limits.mute_steps, limits.max_draft_tokens)
 
     @property
     def top_k(self) -> int:
@@ -168,16 +150,22 @@ class Drafting:
         started = time.perf_counter()
         asked = self._asked(link, batch, foreseen, overhead_ms)
         if not asked:
+            self._log_plain(batch, overhead_ms)
             return self._fall_back(Fallback.NOT_ASKED, batch)
         proposals = await self._propose(link, list(asked.values()))
         trees = self.offered = self._checked(link, proposals or (), asked)
         scored = [
-            ScoredTree(tree, self.calibration.survivals(tree), asked[request][1].explore)
+            ScoredTree(tree, self.calibration.survivals(tree), asked[request][0].view.policy)
             for request, tree in trees.items()
         ]
-        self._remember_profiles(asked, trees, scored)
+        outcomes = self._remember(asked, trees, scored)
         wishes = [wish for wish, _ in asked.values()]
-        chosen = self.policy.select(scored, self._context(batch, overhead_ms, wishes))
+        own_ms = sum(wish.view.propose_ms for wish in wishes)
+        context = self._context(batch, overhead_ms, own_ms)
+        chosen = self.policy.select(scored, context)
+        if self.log is not None:
+            decided = dict(zip(trees, zip(scored, chosen, strict=True), strict=True))
+            self.log.add(*asked_step(context, self.policy.price, asked, decided, outcomes))
         self.took_ms = (time.perf_counter() - started) * 1e3
         self.propose_price.add(self.took_ms, (wish.sources for wish in wishes), link.info)
         bought = {request: tree for request, tree in zip(trees, chosen, strict=True) if tree}
@@ -192,9 +180,11 @@ class Drafting:
         if link is not None and request.spec.speculation.enabled:
             link.graph.add_successors(request, result)
         if tree:
-            self.calibration.update(tree, result.accepted_nodes, result.committed_token_ids)
-            muted = self._state(request).mutes.update(tree, result.accepted_nodes, self.step)
-            self.books.mutes.update(muted)
+            state, accepted = self._states.of(request, self.step), result.accepted_nodes
+            self.books.mutes.update(state.mutes.update(tree, accepted, self.step))
+            self.values.update(state.sources, tree, accepted, self._source_ms)
+        for outcome in self._states.follow(request, result.committed_token_ids):
+            self.calibration.update(outcome)
 
     def keep_features(self, request: Request, features: Features, num_tokens: int) -> None:
         """Candidates are told with the next update; of no more than the last ``num_tokens``."""
@@ -217,11 +207,17 @@ class Drafting:
             self.costs.observe(num_rows, forward_ms, self._mean_context)
 
     def end(self, request: Request, completed: bool) -> None:
-        self._states.pop(request, None)
+        for outcome in self._states.forget(request):
+            self.calibration.update(outcome)
         self._foresight.forget(request)
         was_told = request.spec.speculation.enabled and request.epoch
         if was_told and not self.policy.is_off and self.link is not None:
             self.link.graph.add_end(request, completed)
+
+    def _log_plain(self, batch: Batch, overhead_ms: float) -> None:
+        if self.log is not None and batch.has_decodes:
+            context = self._context(batch, overhead_ms)
+            self.log.add(plain_step(context, self.policy.price), {})
 
     def _fall_back(self, reason: Fallback, batch: Batch) -> Drafts:
         if batch.has_decodes:
@@ -236,7 +232,7 @@ class Drafting:
 
     def _asked(
         self, link: CandidatesLink, batch: Batch, foreseen: Decision | None, overhead_ms: float
-    ) -> dict[Request, tuple[_Wish, Budget]]:
+    ) -> dict[Request, tuple[Wish, Budget]]:
         """Whom to ask candidates for, and for how many."""
         if foreseen is not None and not asks(foreseen):
             return {}
@@ -256,11 +252,11 @@ class Drafting:
         running = (request for request in batch.decodes if request.is_running)
         return dict.fromkeys(running, Budget()) | dict(given)
 
-    def _price(self, wishes: Sequence[_Wish], batch: Batch, overhead_ms: float) -> list[Budget]:
+    def _price(self, wishes: Sequence[Wish], batch: Batch, overhead_ms: float) -> list[Budget]:
         views = [wish.view for wish in wishes]
-        return self.policy.budget(views, self._context(batch, overhead_ms, wishes))
+        return self.policy.budget(views, self._context(batch, overhead_ms))
 
-    def _wishes(self, link: CandidatesLink, batch: Batch) -> list[_Wish]:
+    def _wishes(self, link: CandidatesLink, batch: Batch) -> list[Wish]:
         wishes = (
             self._wish(link, request, batch.max_nodes)
             for request in batch.decodes
@@ -268,7 +264,7 @@ class Drafting:
         )
         return [wish for wish in wishes if wish is not None]
 
-    def _wish(self, link: CandidatesLink, request: Request, max_nodes: int) -> _Wish | None:
+    def _wish(self, link: CandidatesLink, request: Request, max_nodes: int) -> Wish | None:
         speculation = request.spec.speculation
         if not speculation.enabled or link.info is None or not link.graph.knows(request):
             return None
@@ -278,16 +274,37 @@ class Drafting:
             max_nodes = min(max_nodes, speculation.max_draft_tokens)
         # The last remaining token is always the bonus token, so no node can stand for it.
         max_depth = request.num_remaining_tokens - 1
-        state = self._state(request)
-        wanted = (s for s in link.info.sources if s in (speculation.sources or (s,)))
-        sources = state.mutes.active(wanted, self.step)
+        state = self._states.of(request, self.step)
+        sources = self._sources(link.info, speculation, state)
         if max_nodes <= 0 or max_depth <= 0 or not sources:
             return None
-        view = RequestView(max_nodes, tuple(state.profiles), self.step - state.asked_at)
-        return _Wish(request, view, max_depth, sources)
+        view = RequestView(
+            max_nodes,
+            state.profiles.latest(),
+            self.step - state.asked_at,
+            link.info.ms_of(sources),
+            speculation.policy,
+        )
+        return Wish(request, view, max_depth, sources)
+
+    def _sources(
+        self, info: CandidatesInfo, speculation: SpeculationParams, state: DraftState
+    ) -> tuple[str, ...]:
+        """Those that the request wants, that are right now and then, and worth their time."""
+        wanted = (s for s in info.sources if s in (speculation.sources or (s,)))
+        active = state.mutes.active(wanted, self.step)
+        if speculation.sources:
+            return active
+        return self.values.worth(active, self._source_ms, self.policy.price)
+
+    @property
+    def _source_ms(self) -> Mapping[str, float]:
+        """What asking a source costs for one request, of those that say so."""
+        info = None if self.link is None else self.link.info
+        return {} if info is None else {rate.name: rate.ms_per_request for rate in info.rates}
 
     async def _propose(
-        self, link: CandidatesLink, asked: Sequence[tuple[_Wish, Budget]]
+        self, link: CandidatesLink, asked: Sequence[tuple[Wish, Budget]]
     ) -> tuple[DraftProposal, ...] | None:
         """What candidates propose; None if they do not answer in time."""
         items = [
@@ -298,6 +315,8 @@ class Drafting:
                 budget.max_nodes,
                 wish.max_depth,
                 wish.sources,
+                budget.min_survival,
+                self.policy.price,
             )
             for wish, budget in asked
         ]
@@ -315,7 +334,7 @@ class Drafting:
         self,
         link: CandidatesLink,
         proposals: Sequence[DraftProposal],
-        asked: Mapping[Request, tuple[_Wish, Budget]],
+        asked: Mapping[Request, tuple[Wish, Budget]],
     ) -> dict[Request, TokenTree]:
         """Proposals that are well formed and still grow from the request's last token."""
         by_id = {request.request_id: request for request in asked}
@@ -333,54 +352,33 @@ class Drafting:
                 trees[request] = tree
         return trees
 
-    def _remember_profiles(
+    def _remember(
         self,
-        asked: Mapping[Request, tuple[_Wish, Budget]],
+        asked: Mapping[Request, tuple[Wish, Budget]],
         trees: Mapping[Request, TokenTree],
         scored: Sequence[ScoredTree],
-    ) -> None:
-        offers = dict(zip(trees, scored, strict=True))
-        for request in asked:
+    ) -> dict[Request, Outcome]:
+        """What the requests were offered, nothing included; returns what is to come of it."""
+        outcomes: dict[Request, Outcome] = {}
+        survivals = {r: each.survivals for r, each in zip(trees, scored, strict=True)}
+        for request, (wish, _) in asked.items():
             if request.is_finished:
                 continue
-            state = self._state(request)
-            state.asked_at = self.step
-            offered = offers[request].survivals if request in offers else ()
-            profile = tuple(sorted(offered, reverse=True))
-            state.profiles.append(profile)
-            self._profiles.append(profile)
+            state = self._states.of(request, self.step)
+            state.asked_at, state.sources = self.step, wish.sources
+            if request in trees:
+                outcomes[request] = state.outcomes.offer(trees[request])
+            self._states.remember(state, survivals.get(request, ()))
+            self.values.asked(wish.sources)
+        return outcomes
 
-    def _context(self, batch: Batch, overhead_ms: float, wishes: Sequence[_Wish]) -> StepContext:
-        info = None if self.link is None else self.link.info
-        asked = (wish.sources for wish in wishes)
+    def _context(self, batch: Batch, overhead_ms: float, own_ms: float = 0.0) -> StepContext:
+        """``own_ms`` is what the requests that were asked for added to the call."""
         return StepContext(
             num_rows=batch.num_rows,
             num_committing=batch.num_committing,
             max_nodes=batch.max_nodes,
             overhead_ms=overhead_ms,
-            propose_ms=self.propose_price.ms(asked, info) + self.lost_ms,
+            propose_ms=self.propose_price.call_ms + own_ms + self.lost_ms,
             costs=None if self.costs is None else self.costs.at(batch.mean_context),
         )
-
-    def _state(self, request: Request) -> _DraftState:
-        if request not in self._states:
-            mutes = SourceMutes(self.limits.mute_after, self.limits.mute_steps)
-            profiles = deque(self._profiles, maxlen=NUM_PROFILES)
-            self._states[request] = _DraftState(mutes, profiles, self.step)
-        return self._states[request]
-
-
-def fitting(tree: TokenTree, vocab_size: int, max_nodes: int, max_depth: int) -> TokenTree:
-    """The first nodes within the limits; the empty tree if the tree or a score is not valid."""
-    try:
-        tree.validate(vocab_size)
-    except InvalidArgument:
-        return TokenTree()
-    # A NaN fails the comparison.
-    if not all(0.0 < score <= 1.0 for score in tree.scores):
-        return TokenTree()
-    if any(mask >> len(tree.source_names) for mask in tree.source_masks):
-        return TokenTree()
-    if len(tree) <= max_nodes and max(tree.depths, default=0) <= max_depth:
-        return tree
-    return tree.subtree([node for node, d in enumerate(tree.depths) if d <= max_depth][:max_nodes])

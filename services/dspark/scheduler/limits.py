@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dspark.errors import ContextLength, InvalidArgument
 from dspark.generation import RequestSpec
+from dspark.scheduler.policy import POLICIES
 from dspark.step import VerifierInfo
 
 
@@ -70,3 +71,9 @@ class Limits:
                 raise InvalidArgument(
                     "speculation.sources", f"{name!r} is no source here (there are: {known})"
                 )
+        policy = spec.speculation.policy
+        if policy and policy not in POLICIES:
+            known = ", ".join(POLICIES)
+            raise InvalidArgument(
+                "speculation.policy", f"{policy!r} is no policy here (there are: {known})"
+            )

@@ -64,8 +64,9 @@ PRICE = _OWN.gauge(
 )
 CALIBRATION_ERROR = _OWN.gauge(
     "calibration_error",
-    "Expected calibration error of predicted acceptance over the last few thousand nodes, 0 to 1.",
-    _WORKER,
+    "Expected calibration error of predicted acceptance over the last few thousand nodes of a "
+    "source, 0 to 1.",
+    ("worker", "source"),
 )
 WORKER_STEPS = _OWN.counter("worker_steps", "Finished steps.", _WORKER)
 REPLAYS = _OWN.counter("step_replays", "Steps that were sent again to be answered.", _WORKER)
@@ -158,7 +159,11 @@ def _gauges(workers: Iterable[Worker]) -> Iterable[Metric]:
     yield KV_BLOCKS.many(((w.name,), w.num_blocks) for w in workers)
     yield SERVING.many(((w.name,), w.is_serving) for w in workers)
     yield PRICE.many(((name,), d.policy.price) for name, d in drafting)
-    yield CALIBRATION_ERROR.many(((name,), d.calibration.error.value) for name, d in drafting)
+    yield CALIBRATION_ERROR.many(
+        ((name, source), error.value)
+        for name, d in drafting
+        for source, error in sorted(dict(d.calibration.errors).items())
+    )
     linked = [(w.name, w.candidates) for w in workers if w.candidates is not None]
     yield BREAKER_STATE.many((("candidates", name), c.breaker_state) for name, c in linked)
     yield CANDIDATES_FAILURES.many(((name,), c.num_failures) for name, c in linked)

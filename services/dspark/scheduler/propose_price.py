@@ -9,24 +9,23 @@ from dspark.scheduler.stats import MovingAverage
 
 
 class ProposePrice:
-    """The published time of the sources that each request asks, and an average of the rest that is
-    seen.
+    """An average of what is seen beside the published time of the sources that each request asks.
 
-    The rest is the call itself, checking and choosing. Where nothing is published, all is seen.
-    ``asked`` has the sources of each request of a call.
+    That is the call itself, checking and choosing. Where nothing is published, all is seen.
     """
 
     def __init__(self, first_ms: float) -> None:
         self._rest = MovingAverage(first_ms)
 
-    def ms(self, asked: Iterable[Collection[str]], info: CandidatesInfo | None) -> float:
-        """Expected milliseconds of one call."""
-        return max(0.0, self._rest.value + _published_ms(asked, info))
+    @property
+    def call_ms(self) -> float:
+        """Expected milliseconds of one call without what its requests add to it."""
+        return max(0.0, self._rest.value)
 
     def add(
         self, took_ms: float, asked: Iterable[Collection[str]], info: CandidatesInfo | None
     ) -> None:
-        """Take in what one call took."""
+        """Take in what one call took; ``asked`` has the sources of each of its requests."""
         self._rest.add(took_ms - _published_ms(asked, info))
 
 

@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 HEALTH_INTERVAL_S = 0.2
 STOP_GRACE_S = 1.0
+# What was learnt in the last of these is lost with the process.
+SAVE_INTERVAL_S = 60.0
 
 
 class SchedulerServer:
@@ -26,7 +28,7 @@ class SchedulerServer:
 
     def __init__(self, config: SchedulerConfig) -> None:
         self._config = config
-        books = new_books()
+        self._books = books = new_books(config)
         maker = GrpcWorkerMaker(config, books)
         self._pool = WorkerPool(lambda: watch_addresses(config.verifier), maker)
         self.scheduler = Scheduler(config, self._pool, books)
@@ -40,6 +42,7 @@ class SchedulerServer:
         self._tasks = [
             start_background(self.scheduler.run(), "scheduler"),
             start_background(self._watch_health(), "health"),
+            start_background(self._save_calibration(), "calibration"),
         ]
         return port
 
@@ -52,6 +55,14 @@ class SchedulerServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._pool.close()
+        self._books.calibrations.save()
+        if self._books.decisions is not None:
+            self._books.decisions.close()
+
+    async def _save_calibration(self) -> None:
+        while True:
+            await asyncio.sleep(SAVE_INTERVAL_S)
+            self._books.calibrations.save()
 
     async def _watch_health(self) -> None:
         was_ready = False

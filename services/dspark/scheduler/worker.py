@@ -11,14 +11,16 @@ from dataclasses import dataclass
 
 from dspark.errors import BackendUnavailable, DSparkError, NotReady
 from dspark.scheduler.batcher import Batcher
+from dspark.scheduler.calibration_store import CalibrationStore
 from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.config import SchedulerConfig
+from dspark.scheduler.decision_log import DecisionLog
 from dspark.scheduler.drafting import Drafting, DraftLimits
 from dspark.scheduler.feature_wishes import FeatureWishes
 from dspark.scheduler.limits import Limits
 from dspark.scheduler.live_requests import LiveRequests, Numbers
 from dspark.scheduler.online_costs import OnlineCosts
-from dspark.scheduler.policy import POLICIES
+from dspark.scheduler.policy import make_policy
 from dspark.scheduler.policy.interface import PolicySettings
 from dspark.scheduler.progress import Progress
 from dspark.scheduler.results import ResultApplier
@@ -39,11 +41,16 @@ FAILURE_PAUSE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What all workers of a scheduler count together."""
+    """What all workers of a scheduler count and learn together.
+
+    ``decisions`` is None where they are not logged.
+    """
 
     totals: Totals
     timings: TimingRing
     numbers: Numbers
+    calibrations: CalibrationStore
+    decisions: DecisionLog | None = None
 
 
 class Worker:
@@ -225,7 +232,9 @@ class Worker:
 
     def _build_drafting(self, info: VerifierInfo) -> Drafting:
         config = self._config
-        settings = PolicySettings(config.num_draft_tokens, config.min_gain, config.explore_share)
+        settings = PolicySettings(
+            config.num_draft_tokens, config.min_survival, config.min_gain, config.explore_share
+        )
         limits = DraftLimits(
             info.vocab_size,
             Limits.of(info, None).max_len,
@@ -234,12 +243,14 @@ class Worker:
             config.mute_steps,
         )
         return Drafting(
-            POLICIES[config.policy](settings),
+            make_policy(config.policy, settings),
             self.candidates,
             limits,
             OnlineCosts.measured(info.verify_costs),
             self._books.totals.drafting,
             features=FeatureWishes(info.feature_layers, info.hidden_size),
+            calibration=self._books.calibrations.of(info.model_digest),
+            log=self._books.decisions,
             computes_ahead=info.computes_ahead,
         )
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import time
+from pathlib import Path
 
 from dspark.circuit_breaker import CircuitBreaker
+from dspark.scheduler.calibration_store import CalibrationStore
 from dspark.scheduler.candidates_client import CandidatesClient
 from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.config import SchedulerConfig
+from dspark.scheduler.decision_log import DecisionLog
 from dspark.scheduler.live_requests import Numbers
 from dspark.scheduler.stats import Totals
 from dspark.scheduler.step_timing import TimingRing
@@ -24,8 +27,15 @@ _EPOCH_ZERO_S = 1_750_000_000
 _EPOCHS_PER_S = 16
 
 
-def new_books() -> Books:
-    return Books(Totals(), TimingRing(), Numbers(_epoch_now))
+def new_books(config: SchedulerConfig) -> Books:
+    """Empty ones, but for what was learnt before and saved."""
+    return Books(
+        Totals(),
+        TimingRing(),
+        Numbers(_epoch_now),
+        CalibrationStore.load(config.calibration_file),
+        DecisionLog(Path(config.decision_log)) if config.decision_log else None,
+    )
 
 
 class GrpcWorkerMaker:

@@ -125,20 +125,24 @@ class StreamProposeResponse(_message.Message):
     def __init__(self, propose: _Optional[_Union[ProposeResponse, _Mapping]] = ...) -> None: ...
 
 class ProposeItem(_message.Message):
-    __slots__ = ("request_id", "epoch", "base_len", "max_nodes", "max_depth", "sources")
+    __slots__ = ("request_id", "epoch", "base_len", "max_nodes", "max_depth", "sources", "min_survival", "price")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BASE_LEN_FIELD_NUMBER: _ClassVar[int]
     MAX_NODES_FIELD_NUMBER: _ClassVar[int]
     MAX_DEPTH_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
+    MIN_SURVIVAL_FIELD_NUMBER: _ClassVar[int]
+    PRICE_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     epoch: int
     base_len: int
     max_nodes: int
     max_depth: int
     sources: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., max_nodes: _Optional[int] = ..., max_depth: _Optional[int] = ..., sources: _Optional[_Iterable[str]] = ...) -> None: ...
+    min_survival: float
+    price: float
+    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., max_nodes: _Optional[int] = ..., max_depth: _Optional[int] = ..., sources: _Optional[_Iterable[str]] = ..., min_survival: _Optional[float] = ..., price: _Optional[float] = ...) -> None: ...
 
 class ProposeResponse(_message.Message):
     __slots__ = ("proposals", "unknown_request_ids", "source_costs")

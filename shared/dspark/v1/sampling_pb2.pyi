@@ -41,14 +41,16 @@ class SamplingParams(_message.Message):
     def __init__(self, temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., min_p: _Optional[float] = ..., seed: _Optional[int] = ..., max_tokens: _Optional[int] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., ignore_eos: _Optional[bool] = ...) -> None: ...
 
 class SpeculationParams(_message.Message):
-    __slots__ = ("enabled", "sources", "max_draft_tokens")
+    __slots__ = ("enabled", "sources", "max_draft_tokens", "policy")
     ENABLED_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     MAX_DRAFT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
     enabled: bool
     sources: _containers.RepeatedScalarFieldContainer[str]
     max_draft_tokens: int
-    def __init__(self, enabled: _Optional[bool] = ..., sources: _Optional[_Iterable[str]] = ..., max_draft_tokens: _Optional[int] = ...) -> None: ...
+    policy: str
+    def __init__(self, enabled: _Optional[bool] = ..., sources: _Optional[_Iterable[str]] = ..., max_draft_tokens: _Optional[int] = ..., policy: _Optional[str] = ...) -> None: ...
 
 class SourceStats(_message.Message):
     __slots__ = ("name", "drafted", "accepted")

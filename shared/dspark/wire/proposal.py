@@ -126,6 +126,8 @@ def items_to_proto(items: Sequence[ProposeItem]) -> list[pb.ProposeItem]:
             max_nodes=item.max_nodes,
             max_depth=item.max_depth,
             sources=item.sources,
+            min_survival=item.min_survival,
+            price=item.price,
         )
         for item in items
     ]
@@ -140,6 +142,8 @@ def items_from_proto(messages: Sequence[pb.ProposeItem]) -> tuple[ProposeItem, .
             max_nodes=item.max_nodes,
             max_depth=item.max_depth,
             sources=tuple(item.sources),
+            min_survival=item.min_survival,
+            price=item.price,
         )
         for item in messages
     )

@@ -64,7 +64,10 @@ def sampling_from_proto(message: pb.SamplingParams) -> SamplingParams:
 
 def speculation_to_proto(params: SpeculationParams) -> pb.SpeculationParams:
     return pb.SpeculationParams(
-        enabled=params.enabled, sources=params.sources, max_draft_tokens=params.max_draft_tokens
+        enabled=params.enabled,
+        sources=params.sources,
+        max_draft_tokens=params.max_draft_tokens,
+        policy=params.policy,
     )
 
 
@@ -73,6 +76,7 @@ def speculation_from_proto(message: pb.SpeculationParams) -> SpeculationParams:
         enabled=message.enabled if message.HasField("enabled") else True,
         sources=tuple(message.sources),
         max_draft_tokens=message.max_draft_tokens if message.HasField("max_draft_tokens") else None,
+        policy=message.policy,
     )
 
 

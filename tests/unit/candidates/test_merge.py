@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dspark.candidates.merge import MAX_SCORE, MIN_SCORE, MergedTrees
+from dspark.candidates.merge import MAX_SCORE, MIN_SCORE, MergedTrees, room
 from dspark.token_tree import TokenTree, chain
 from harness.token_trees import VOCAB_SIZE, token_trees
 
@@ -100,3 +100,19 @@ def test_a_smaller_budget_keeps_the_best_of_a_larger_one(
 def test_best_first(trees: tuple[TokenTree, ...]) -> None:
     survivals = merge(trees).survivals
     assert list(survivals) == sorted(survivals, reverse=True)
+
+
+def test_nodes_that_are_not_worth_a_row_are_left_out() -> None:
+    merged = MergedTrees(NAMES, VOCAB_SIZE)
+    merged.add(0, chain([1, 2, 3, 4], "a", 0.5))
+    assert len(merged.best(10, 10, min_survival=0.2)) == 2
+    assert len(merged.best(10, 10, min_survival=0.9)) == 0
+
+
+def test_room_is_what_guesses_leave_open() -> None:
+    assert room(TokenTree(), 4, 0.0) == 1.0
+    # A sure path: what it leaves open is worth less than its last node.
+    assert room(chain([1, 2, 3, 4], "a", 0.9), 4, 0.0) == 0.0
+    # The same with nodes to spare: all that is not certain is open.
+    assert math.isclose(room(chain([1, 2, 3, 4], "a", 0.9), 8, 0.0), 1.0)
+    assert math.isclose(room(chain([1], "a", 0.3), 1, 0.0), 0.7 - 0.3)

@@ -80,7 +80,7 @@ def test_corpora_reach_the_candidates(model: PreparedModel, tmp_path: Path) -> N
 def test_a_flag_wins_over_a_variable_even_as_the_default(
     model: PreparedModel, tmp_path: Path
 ) -> None:
-    given = ServicesConfig(kv_tokens=65_536, policy="threshold")
+    given = ServicesConfig(kv_tokens=65_536, policy="economic")
     specs = service_specs(given, model, ADDRESSES, tmp_path)
     others = {
         "DSPARK_KV_TOKENS": "4096",
@@ -94,7 +94,7 @@ def test_a_flag_wins_over_a_variable_even_as_the_default(
         spec.environment.update(others | spec.environment)
     configs = parsed(specs)
     assert configs["verifier"].kv_tokens == 65_536
-    assert configs["scheduler"].policy == "threshold"
+    assert configs["scheduler"].policy == "economic"
     assert configs["gateway"].http == ADDRESSES.http
     assert configs["verifier"].threads == 1
     for config in configs.values():

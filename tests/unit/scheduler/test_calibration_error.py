@@ -9,6 +9,7 @@ import pytest
 from dspark.scheduler import calibration_error
 from dspark.scheduler.calibration import ERROR_INTERVAL, Calibration
 from dspark.scheduler.calibration_error import CalibrationError
+from dspark.scheduler.outcomes import Outcome
 from dspark.token_tree import chain
 
 
@@ -64,10 +65,14 @@ def test_the_weights_stay_finite(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_calibration_compares_its_predictions_with_what_came() -> None:
     calibration = Calibration()
     tree = chain([1], "suffix", score=0.9)
-    for _ in range(200 * ERROR_INTERVAL):
-        calibration.update(tree, (), (2,))
-    early = calibration.error.value
+
+    def see(token_id: int) -> float:
+        for _ in range(200 * ERROR_INTERVAL):
+            outcome = Outcome(tree)
+            outcome.follow((token_id,))
+            calibration.update(outcome)
+        return calibration.errors["suffix"].value
+
+    early = see(2)
     assert 0.0 < early < 0.3, "it learns at once that the source is wrong"
-    for _ in range(200 * ERROR_INTERVAL):
-        calibration.update(tree, (1,), (1, 3))
-    assert calibration.error.value > early, "it was surprised by a source that became right"
+    assert see(1) > early, "it was surprised by a source that became right"

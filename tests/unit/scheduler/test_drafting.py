@@ -251,7 +251,7 @@ async def test_a_request_that_was_not_foreseen_has_all_decided_anew(
 
 async def test_nobody_is_asked_when_nothing_was_foreseen() -> None:
     worker = Worker()
-    drafting = make_drafting(worker, "threshold")
+    drafting = make_drafting(worker, "economic")
     batch = batch_of(decoding(drafting, enabled=False))
     drafting.foresee(batch, overhead_ms=1.0)
     assert await drafting.draft(batch, overhead_ms=1.0) == {}
@@ -285,8 +285,8 @@ def test_requests_that_ended_meanwhile_leave_nothing_behind() -> None:
 def foreseeing_two(*, explore_share: float = 0.0) -> Drafting:
     """Decides two steps at once; a step costs so little beside asking that none ever asks."""
     settings = PolicySettings(explore_share=explore_share)
-    drafting = make_drafting(Worker(), "threshold")
-    drafting.policy = POLICIES["threshold"](settings)
+    drafting = make_drafting(Worker(), "economic")
+    drafting.policy = POLICIES["economic"](settings)
     drafting.computes_ahead = True
     drafting.propose_price = ProposePrice(1000.0)
     return drafting

@@ -99,7 +99,7 @@ def unconnected() -> Drafting:
         (lambda: drafting_of(policy="off"), Fallback.OFF),
         (without_link, Fallback.NO_SERVICE),
         (unconnected, Fallback.UNAVAILABLE),
-        (lambda: drafting_of(policy="threshold"), Fallback.NOT_ASKED),
+        (lambda: drafting_of(policy="economic"), Fallback.NOT_ASKED),
         (lambda: drafting_of(fails=True), Fallback.LATE),
         (lambda: drafting_of(TokenTree()), Fallback.EMPTY),
         (lambda: drafting_of(chain([100], "a")), Fallback.EMPTY),

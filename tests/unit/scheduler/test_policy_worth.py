@@ -1,4 +1,4 @@
-"""Whether the threshold policy's purchases pay, in simulated time over measured-like costs."""
+"""Whether the economic policy's purchases pay, in simulated time over measured-like costs."""
 
 from __future__ import annotations
 
@@ -77,11 +77,14 @@ class Source:
         return DraftProposal(item.request_id, item.epoch, item.base_len, tree)
 
     def verify(self, tree: TokenTree) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Accepted nodes and committed tokens."""
-        accepted = 0
-        while accepted < len(tree) and self.generator.random() < self.true:
-            accepted += 1
-        return tuple(range(1, accepted + 1)), (*[RIGHT] * accepted, WRONG)
+        """Accepted nodes and committed tokens; each next token is as likely right as any."""
+        accepted, drawn = 0, self._draw()
+        while accepted < len(tree) and drawn == RIGHT:
+            accepted, drawn = accepted + 1, self._draw()
+        return tuple(range(1, accepted + 1)), (*[RIGHT] * accepted, drawn)
+
+    def _draw(self) -> int:
+        return RIGHT if self.generator.random() < self.true else WRONG
 
 
 async def tokens_per_ms(source: Source, costs: Points, num_requests: int, policy: str) -> float:
@@ -131,7 +134,7 @@ async def test_speculation_does_not_cost_more_than_it_explores(
     claimed: float, true: float, hit_rate: float, num_requests: int, costs: Points
 ) -> None:
     source = Source(claimed, true, hit_rate)
-    on = await tokens_per_ms(source, costs, num_requests, "threshold")
+    on = await tokens_per_ms(source, costs, num_requests, "economic")
     off = await tokens_per_ms(source, costs, num_requests, "off")
     assert on > 0.95 * off
 
@@ -144,13 +147,13 @@ async def test_good_candidates_pay(
     true: float, num_requests: int, costs: Points, gain: float
 ) -> None:
     source = Source(true, true)
-    on = await tokens_per_ms(source, costs, num_requests, "threshold")
+    on = await tokens_per_ms(source, costs, num_requests, "economic")
     off = await tokens_per_ms(source, costs, num_requests, "off")
     assert on > gain * off
 
 
 async def test_a_source_that_undersells_itself_is_found_by_exploring() -> None:
     source = Source(claimed=0.02, true=0.9)
-    on = await tokens_per_ms(source, CPU, 1, "threshold")
+    on = await tokens_per_ms(source, CPU, 1, "economic")
     off = await tokens_per_ms(source, CPU, 1, "off")
     assert on > 1.5 * off

@@ -80,6 +80,7 @@ def _wish(request: DraftRequest) -> DraftWish:
         request.max_depth,
         sequence.temperature,
         sequence.seed,
+        request.price,
     )
 
 

@@ -42,6 +42,8 @@ class DraftWish:
     max_depth: int
     temperature: float = 0.0
     seed: int = 0
+    price: float = 0.0
+    """Tokens that a millisecond is worth; 0 where that is not known."""
 
 
 @dataclass(slots=True)
@@ -192,11 +194,21 @@ class TreeDrafter:
             num_rows = len(levels) * max(map(len, levels))
             if not num_rows or not self._has_time(num_rows, deadline):
                 break
+            if not self._is_worth(num_rows, opened, growths):
+                break
             started = self._clock()
             rows = batch.descend(levels)
             self.times.add(num_rows, self._clock() - started)
         batch.finish()
         return [growth.tree("draft") for growth in growths]
+
+    def _is_worth(
+        self, num_rows: int, opened: Sequence[_Opened], growths: Sequence[LevelGrowth]
+    ) -> bool:
+        """Whether another level may bring more than its pass is worth."""
+        price = max(each.wish.price for each in opened)
+        gain = sum(growth.possible_gain for growth in growths)
+        return gain >= price * self.times.estimate(num_rows) * 1e3
 
     def _growth(self, opened: _Opened) -> LevelGrowth:
         room = self._window - (len(opened.wish.token_ids) - opened.cache.start)

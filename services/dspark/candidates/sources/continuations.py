@@ -31,13 +31,14 @@ def tree_from_continuations(
     source: str,
     max_nodes: int,
     max_depth: int,
+    min_survival: float = 0.0,
     draws: KeyedDraws | None = None,
 ) -> TokenTree:
     """Merge the continuations into one tree.
 
     ``odds[m]`` (the last entry serves longer matches) is the odds that one occurrence with a match
     of m tokens is right. A child's score is the odds of the occurrences that lead to it over 1 plus
-    the odds of all that reach its parent; a match grows with each drafted token. ``draws`` as in
+    the odds of all that reach its parent; a match grows with each drafted token. The rest is as in
     ``grow``.
     """
     last = len(odds) - 1
@@ -67,5 +68,12 @@ def tree_from_continuations(
         )
         return [(token_id, weights[token_id] / total, branches[token_id]) for token_id in order]
 
-    grown = grow(continuations, expand, max_nodes=max_nodes, max_depth=max_depth, draws=draws)
+    grown = grow(
+        continuations,
+        expand,
+        max_nodes=max_nodes,
+        max_depth=max_depth,
+        min_survival=min_survival,
+        draws=draws,
+    )
     return grown.to_tree(source)

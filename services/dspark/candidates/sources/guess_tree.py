@@ -51,6 +51,7 @@ def guess_tree(
         request.sequence.token_ids[-1],
         expand,
         max_nodes=request.max_nodes,
+        min_survival=request.floor,
         max_depth=min(request.max_depth, len(columns)),
     )
     return grown.to_tree(source)

@@ -16,11 +16,21 @@ from dspark.token_tree import TokenTree
 
 @dataclass(frozen=True, slots=True)
 class DraftRequest:
-    """A wish for one tree that grows from the last token of ``sequence``."""
+    """A wish for one tree that grows from the last token of ``sequence``.
+
+    ``min_survival`` and ``price`` are those of a ProposeItem.
+    """
 
     sequence: LiveSequence
     max_nodes: int
     max_depth: int
+    min_survival: float = 0.0
+    price: float = 0.0
+
+    @property
+    def floor(self) -> float:
+        """Survival below which a source leaves a node out; where others agree it has more."""
+        return self.min_survival / 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,7 @@ class LookupSource(CandidateSource):
                     source=self.name,
                     max_nodes=request.max_nodes,
                     max_depth=request.max_depth,
+                    min_survival=request.floor,
                     draws=draws_of(request.sequence),
                 )
         return TokenTree()

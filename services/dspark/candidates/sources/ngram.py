@@ -48,6 +48,7 @@ class NgramSource(CandidateSource):
             tuple(request.sequence.token_ids[-size:]),
             expand,
             max_nodes=request.max_nodes,
+            min_survival=request.floor,
             max_depth=min(request.max_depth, MAX_DEPTH),
             draws=draws_of(request.sequence),
         )

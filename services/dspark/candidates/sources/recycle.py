@@ -114,6 +114,7 @@ class RecycleSource(CandidateSource):
             anchor,
             expand,
             max_nodes=request.max_nodes,
+            min_survival=request.floor,
             max_depth=request.max_depth,
             draws=draws_of(request.sequence),
         )

@@ -48,5 +48,6 @@ class SuffixSource(CandidateSource):
             source=self.name,
             max_nodes=request.max_nodes,
             max_depth=min(request.max_depth, MAX_DEPTH),
+            min_survival=request.floor,
             draws=draws_of(request.sequence),
         )

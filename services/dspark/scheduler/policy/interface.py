@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from dspark.scheduler.cost_table import CostTable
+from dspark.scheduler.profiles import Profile
 from dspark.token_tree import TokenTree
 
 
@@ -15,7 +16,8 @@ class PolicySettings:
     """Settings that policies share; meanings as in SchedulerConfig."""
 
     num_draft_tokens: int = 7
-    min_gain: float = 0.05
+    min_survival: float = 0.3
+    min_gain: float = 0.02
     explore_share: float = 0.01
 
 
@@ -28,8 +30,9 @@ class StepContext:
     num_committing: int
     # rows left for candidates
     max_nodes: int
-    # time of a step outside the forward pass and outside proposing, and the time of proposing
+    # time of a step outside the forward pass and outside proposing
     overhead_ms: float
+    # time of proposing: before it, of the call without what each request adds to it; after it, all
     propose_ms: float
     costs: CostTable | None
 
@@ -38,19 +41,27 @@ class StepContext:
 class RequestView:
     """A request that may take candidates.
 
-    ``profiles`` has what each of its recent proposals offered: calibrated survivals, best first.
+    ``profiles`` has what its recent proposals offered, at least one, oldest first. ``propose_ms``
+    is what it adds to the time of proposing, and ``policy`` the name of the policy that decides
+    for it, empty for the server's.
     """
 
     max_nodes: int
-    profiles: tuple[tuple[float, ...], ...]
+    profiles: tuple[Profile, ...]
     steps_since_asked: int
+    propose_ms: float = 0.0
+    policy: str = ""
+
+    def profile(self, askings_ago: int) -> Profile:
+        """The latest one for 1; the oldest where there are fewer."""
+        return self.profiles[max(-askings_ago, -len(self.profiles))]
 
 
 class Budget(NamedTuple):
-    """How many nodes to ask for; an exploring request is asked although it is priced out."""
+    """How many nodes to ask for; those of less than ``min_survival`` are not worth a row."""
 
     max_nodes: int = 0
-    explore: bool = False
+    min_survival: float = 0.0
 
     def within(self, max_nodes: int) -> Budget:
         """The same with at most so many nodes."""
@@ -58,11 +69,11 @@ class Budget(NamedTuple):
 
 
 class ScoredTree(NamedTuple):
-    """A proposal with the calibrated survival of each node."""
+    """A proposal with the calibrated survival of each node, and the policy that decides on it."""
 
     tree: TokenTree
     survivals: Sequence[float]
-    explore: bool = False
+    policy: str = ""
 
 
 class SpeculationPolicy(Protocol):

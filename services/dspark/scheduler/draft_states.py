@@ -1,0 +1,59 @@
+"""What drafting remembers of each live request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dspark.scheduler.outcomes import OpenOutcomes, Outcome
+from dspark.scheduler.profiles import Profiles
+from dspark.scheduler.request import Request
+from dspark.scheduler.source_mutes import SourceMutes
+
+
+@dataclass(slots=True)
+class DraftState:
+    """One request: whom it does not ask for now, and what came of what it was offered."""
+
+    mutes: SourceMutes
+    profiles: Profiles
+    # the step in which it asked last, or joined
+    asked_at: int
+    outcomes: OpenOutcomes = field(default_factory=OpenOutcomes)
+    # the sources that were asked last
+    sources: tuple[str, ...] = ()
+
+
+class DraftStates:
+    """The states, made when they are first needed; a new request hopes for what others got."""
+
+    def __init__(self, mute_after: int, mute_steps: int, max_nodes: int) -> None:
+        self._mute_after = mute_after
+        self._mute_steps = mute_steps
+        self._states: dict[Request, DraftState] = {}
+        self._latest = Profiles.hopeful(max_nodes)
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def of(self, request: Request, step: int) -> DraftState:
+        """Its state; ``step`` is the present one."""
+        if request not in self._states:
+            mutes = SourceMutes(self._mute_after, self._mute_steps)
+            profiles = Profiles(self._latest.latest())
+            self._states[request] = DraftState(mutes, profiles, step)
+        return self._states[request]
+
+    def remember(self, state: DraftState, survivals: Sequence[float]) -> None:
+        """It asked, and this is what it was offered."""
+        self._latest.add(state.profiles.remember(survivals))
+
+    def follow(self, request: Request, token_ids: tuple[int, ...]) -> list[Outcome]:
+        """It committed these tokens; returns the outcomes that are over by that."""
+        state = self._states.get(request)
+        return [] if state is None else state.outcomes.follow(token_ids)
+
+    def forget(self, request: Request) -> list[Outcome]:
+        """It ended; returns the outcomes that it leaves."""
+        state = self._states.pop(request, None)
+        return [] if state is None else state.outcomes.close()

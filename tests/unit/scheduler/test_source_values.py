@@ -1,0 +1,81 @@
+"""Sources are asked as long as they bring more than their time is worth."""
+
+from __future__ import annotations
+
+from dspark.scheduler.source_values import (
+    FIRST_PAUSE,
+    TRIAL_ASKINGS,
+    SourceValues,
+)
+from dspark.token_tree import TokenTree
+
+NAMES = ("cheap", "dear")
+MS = {"cheap": 0.1, "dear": 5.0}
+PRICE = 0.05
+
+
+def tree(mask: int) -> TokenTree:
+    return TokenTree((1,), (0,), (mask,), (0.5,), NAMES)
+
+
+def run(values: SourceValues, rounds: int, mask: int, accepted: int, every: int = 1) -> None:
+    """So many rounds that ask for both, of which one in ``every`` accepts the node."""
+    for number in range(rounds):
+        right = (accepted,) if accepted and number % every == 0 else ()
+        values.update(NAMES, tree(mask), right, MS)
+
+
+def test_a_new_source_is_tried() -> None:
+    assert SourceValues().worth(NAMES, MS, PRICE) == NAMES
+    values = SourceValues()
+    run(values, TRIAL_ASKINGS - 1, mask=1, accepted=1)
+    assert values.worth(NAMES, MS, PRICE) == NAMES
+
+
+def test_a_dear_source_that_adds_nothing_is_left_out() -> None:
+    values = SourceValues()
+    run(values, 100, mask=0b11, accepted=1)
+    assert values.worth(NAMES, MS, PRICE) == ("cheap",), "the cheap one said it as well"
+
+
+def test_a_dear_source_that_adds_enough_stays() -> None:
+    values = SourceValues()
+    run(values, 100, mask=0b10, accepted=1, every=2)
+    assert values.worth(NAMES, MS, PRICE) == ("dear",), "0.5 tokens for 5 ms at 0.05 a ms"
+    assert SourceValues().worth(NAMES, MS, PRICE) == NAMES
+
+
+def test_the_price_decides() -> None:
+    dear_times = []
+    for price in (0.05, 0.5):
+        values = SourceValues()
+        run(values, 100, mask=0b10, accepted=1, every=2)
+        dear_times.append("dear" in values.worth(NAMES, MS, price))
+    assert dear_times == [True, False]
+
+
+def test_a_source_of_unknown_cost_is_asked() -> None:
+    values = SourceValues()
+    run(values, 100, mask=1, accepted=1)
+    assert "dear" in values.worth(NAMES, {"cheap": 0.1}, PRICE)
+
+
+def test_one_that_is_left_out_is_tried_again_and_then_later() -> None:
+    values = SourceValues()
+    pauses = []
+    for _ in range(3):
+        run(values, 100, mask=1, accepted=1)
+        assert values.worth(NAMES, MS, PRICE) == ("cheap",)
+        pause = 0
+        while values.worth(NAMES, MS, PRICE) == ("cheap",):
+            values.asked(("cheap",))
+            pause += 1
+        pauses.append(pause)
+    assert pauses == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
+
+
+def test_a_source_that_was_not_asked_is_not_blamed() -> None:
+    values = SourceValues()
+    for _ in range(100):
+        values.update(("cheap",), tree(1), (1,), MS)
+    assert values.worth(NAMES, MS, PRICE) == NAMES
