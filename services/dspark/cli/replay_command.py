@@ -16,6 +16,7 @@ from dspark.cli.json_output import check_writable, write_json
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.decision_log import LoggedStep
 from dspark.scheduler.decision_replay import DecisionReplay, ReplayTotals
+from dspark.scheduler.logged_calibration import calibration_errors
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
 
@@ -60,9 +61,13 @@ def run(arguments: argparse.Namespace) -> int:
         name: DecisionReplay(POLICIES[name](settings)).run(logged_steps(arguments.log))
         for name in arguments.policy or POLICIES
     }
-    Console().print(_table(totals))
+    errors = calibration_errors(logged_steps(arguments.log))
+    console = Console()
+    console.print(_table(totals))
+    console.print(_errors_table(errors))
     if arguments.json is not None:
-        write_json(arguments.json, {name: _report(each) for name, each in totals.items()})
+        policies = {name: _report(each) for name, each in totals.items()}
+        write_json(arguments.json, {"policies": policies, "calibration_errors": errors})
     return 0
 
 
@@ -89,6 +94,14 @@ def _report(totals: ReplayTotals) -> dict[str, float]:
         "tokens_per_s": totals.tokens_per_s,
         "acceptance_length": totals.acceptance_length,
     }
+
+
+def _errors_table(errors: dict[str, float]) -> Table:
+    table = Table("source", title="Predicted acceptance as logged", box=SIMPLE_HEAD)
+    table.add_column("calibration error", justify="right")
+    for name, error in errors.items():
+        table.add_row(name, f"{error:.1%}")
+    return table
 
 
 def _table(totals: dict[str, ReplayTotals]) -> Table:

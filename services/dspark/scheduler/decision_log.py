@@ -33,8 +33,9 @@ class Offer:
     """A request that may take candidates, and the tree that it was offered, if it asked for one.
 
     ``parents``, ``scores``, ``survivals`` and ``masks`` have one entry a node, best node first, and
-    are as in a TokenTree; ``bought`` has the nodes that were verified, ``path`` those that were
-    right, from the anchor down, whether or not they were verified.
+    are as in a TokenTree; ``bought`` has the nodes that were verified. ``tried`` has those whose
+    parent was committed, and ``path`` those that were themselves, from the anchor down; neither
+    depends on what was verified.
     """
 
     request_id: str
@@ -47,6 +48,7 @@ class Offer:
     masks: tuple[int, ...] = ()
     sources: tuple[str, ...] = ()
     bought: tuple[int, ...] = ()
+    tried: tuple[int, ...] = ()
     path: tuple[int, ...] = ()
 
 
@@ -101,7 +103,8 @@ class _Pending:
     def final(self) -> LoggedStep:
         offers = list(self.step.offers)
         for index, outcome in self.outcomes.items():
-            offers[index] = replace(offers[index], path=tuple(outcome.path))
+            tried = tuple(node for node, _ in outcome.tried)
+            offers[index] = replace(offers[index], tried=tried, path=tuple(outcome.path))
         return replace(self.step, offers=tuple(offers))
 
 

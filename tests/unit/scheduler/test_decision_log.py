@@ -11,6 +11,7 @@ import pytest
 
 from dspark.scheduler.decision_log import DecisionLog, LoggedStep, Offer, nodes_of
 from dspark.scheduler.decision_replay import DecisionReplay
+from dspark.scheduler.logged_calibration import calibration_errors
 from dspark.scheduler.outcomes import Outcome
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
@@ -31,7 +32,9 @@ def test_a_step_is_written_once_its_trees_are_decided(tmp_path: Path) -> None:
     outcome.follow((1, 2, 9))
     log.close()
     (line,) = path.read_text().splitlines()
-    assert LoggedStep.from_json(line) == replace(STEP, offers=(replace(OFFER, path=(0, 1)),))
+    assert LoggedStep.from_json(line) == replace(
+        STEP, offers=(replace(OFFER, tried=(0, 1, 2), path=(0, 1)),)
+    )
 
 
 def test_lines_come_in_order_and_all_of_them(tmp_path: Path) -> None:
@@ -111,3 +114,13 @@ def test_the_economic_policy_stops_where_offers_turn_out_bad() -> None:
 
 def test_json_has_numbers_that_json_has() -> None:
     assert json.loads(STEP.to_json())["row_ms"][1] == 21.0
+
+
+def test_calibration_errors_are_those_of_tried_nodes_by_source() -> None:
+    tree = Offer(
+        "r", 15, 0.5, 4, (0, 1), (0.9, 0.9), (0.8, 0.4), (0b01, 0b11), ("a", "b"), (), (0, 1), (0,)
+    )
+    errors = calibration_errors([replace(STEP, offers=(tree,))] * 1000)
+    # The first node is predicted at 0.8 and always right, the second at 0.5 and always wrong.
+    assert errors == pytest.approx({"a": (0.2 + 0.5) / 2, "b": 0.5}, abs=1e-3)
+    assert calibration_errors([STEP]) == {}
