@@ -59,6 +59,13 @@ class SafetensorsFile:
         picked = values if rows is None else values[rows]
         return from_bfloat16(picked) if dtype == "BF16" else picked.astype(np.float32)
 
+    def temperatures(self, name: str) -> NDArray[np.float32]:
+        """Numbers that logits are divided by; raises ValueError where one is not above 0."""
+        values = self.floats(name)
+        if not (np.isfinite(values) & (values > 0)).all():
+            raise ValueError(f"{self.path} is damaged: {name} has one that is not above 0")
+        return values
+
     def raw(self, name: str) -> NDArray[Any]:
         """A tensor where it lies in the file, bfloat16 as uint16."""
         entry = self._entry(name)

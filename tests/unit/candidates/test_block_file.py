@@ -103,6 +103,8 @@ def test_a_target_of_another_size_is_refused(tmp_path: Path) -> None:
         {"markov.second": random_tensor(RANK)},
         {"token_ids": torch.tensor([1, 2, 3, 4, 5, 6, VOCAB])},
         {"temperatures": torch.tensor([1.0])},
+        {"temperatures": torch.tensor([1.0, 0.0, 2.0])},
+        {"temperatures": torch.tensor([1.0, torch.nan, 2.0])},
     ],
 )
 def test_tensors_that_do_not_fit_are_damage(

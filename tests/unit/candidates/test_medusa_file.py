@@ -125,6 +125,8 @@ def test_weights_of_another_target_are_refused(tmp_path: Path) -> None:
         {"markov.second": random(RANK)},
         {"token_ids": torch.tensor([1, 2, 3, 4, VOCAB])},
         {"temperatures": torch.tensor([1.0])},
+        {"temperatures": torch.tensor([1.0, -1.0])},
+        {"temperatures": torch.tensor([torch.inf, 1.0])},
     ],
 )
 def test_sizes_that_do_not_fit_are_damage(tmp_path: Path, changes: dict[str, torch.Tensor]) -> None:

@@ -86,7 +86,8 @@ def load_causal_model(directory: Path, token_ids: Sequence[int] | None = None) -
             output_loading_info=True,
             local_files_only=True,
         )
-    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError) as error:
+    # Libraries raise all sorts of errors over a damaged file, or one that needs another library.
+    except Exception as error:
         raise ValueError(f"{directory} holds no model that can be loaded: {error}") from error
     model, report = loaded
     for problem in ("missing_keys", "mismatched_keys"):

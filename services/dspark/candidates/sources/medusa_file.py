@@ -56,7 +56,7 @@ def _anchored_heads(file: SafetensorsFile, target: TargetMatrices) -> AnchoredHe
         file.floats("blocks.weight"),
         file.floats("blocks.bias"),
         (file.floats("markov.first"), file.floats("markov.second")),
-        file.floats("temperatures"),
+        file.temperatures("temperatures"),
     )
 
 

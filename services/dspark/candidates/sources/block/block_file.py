@@ -41,7 +41,7 @@ def read_drafter(weights: LearnedWeights, model_dir: Path) -> BlockDrafter:
     head.weight.data = torch.from_numpy(target.head_rows(token_ids))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     parts = served(torch.nn.ModuleDict({"network": network, "head": head}), device)
-    temperatures = file.floats("temperatures")
+    temperatures = file.temperatures("temperatures")
     return BlockDrafter(
         network, parts.get_submodule("head"), target, token_ids, markov, temperatures, layers
     )
