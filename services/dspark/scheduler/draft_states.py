@@ -20,8 +20,6 @@ class DraftState:
     # the step in which it asked last, or joined
     asked_at: int
     outcomes: OpenOutcomes = field(default_factory=OpenOutcomes)
-    # the sources that were asked last
-    sources: tuple[str, ...] = ()
 
 
 class DraftStates:

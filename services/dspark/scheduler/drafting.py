@@ -182,7 +182,7 @@ class Drafting:
         if tree:
             state, accepted = self._states.of(request, self.step), result.accepted_nodes
             self.books.mutes.update(state.mutes.update(tree, accepted, self.step))
-            self.values.update(state.sources, tree, accepted, self._source_ms)
+            self.values.credit(tree, accepted, self._source_ms)
         for outcome in self._states.follow(request, result.committed_token_ids):
             self.calibration.update(outcome)
 
@@ -295,7 +295,7 @@ class Drafting:
         active = state.mutes.active(wanted, self.step)
         if speculation.sources:
             return active
-        return self.values.worth(active, self._source_ms, self.policy.price)
+        return self.values.worth(active, self._source_ms, self.policy.price, self.step)
 
     @property
     def _source_ms(self) -> Mapping[str, float]:
@@ -365,11 +365,11 @@ class Drafting:
             if request.is_finished:
                 continue
             state = self._states.of(request, self.step)
-            state.asked_at, state.sources = self.step, wish.sources
+            state.asked_at = self.step
+            self.values.asked(wish.sources)
             if request in trees:
                 outcomes[request] = state.outcomes.offer(trees[request])
             self._states.remember(state, survivals.get(request, ()))
-            self.values.asked(wish.sources)
         return outcomes
 
     def _context(self, batch: Batch, overhead_ms: float, own_ms: float = 0.0) -> StepContext:

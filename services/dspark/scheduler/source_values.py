@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dspark.token_tree import TokenTree, names_in
@@ -11,7 +11,7 @@ from dspark.token_tree import TokenTree, names_in
 DECAY = 0.995
 # A source that is new counts as so many askings in which it was just worth its time.
 TRIAL_ASKINGS = 32
-# One that is priced out is asked again after so many askings without it, then after twice as many.
+# One that is priced out is tried again after so many steps, then after twice as many.
 FIRST_PAUSE = 512
 MAX_PAUSE = 8192
 # A source goes only when it clearly is not worth its time, so that it does not come and go.
@@ -26,11 +26,19 @@ class _Record:
     tokens: float = 0.0
     trial_left: int = TRIAL_ASKINGS
     pause: int = FIRST_PAUSE
-    pause_left: int = 0
+    # the step in which it may be asked again; None while it may
+    paused_until: int | None = None
+
+    def is_paused(self, step: int) -> bool:
+        """Whether it is; when its pause is over, all is forgotten but how long that was."""
+        if self.paused_until is not None and step >= self.paused_until:
+            self.paused_until, self.trial_left = None, TRIAL_ASKINGS
+            self.askings = self.tokens = 0.0
+        return self.paused_until is not None
 
 
 class SourceValues:
-    """Learns from verified trees, over all requests.
+    """Learns from askings and verified trees, over all requests.
 
     A node that several sources proposed is credited to the cheapest of them: without the others it
     would have been there as well.
@@ -40,48 +48,40 @@ class SourceValues:
         self._records: dict[str, _Record] = {}
 
     def worth(
-        self, sources: Sequence[str], ms_of: Mapping[str, float], price: float
+        self, sources: Sequence[str], ms_of: Mapping[str, float], price: float, step: int
     ) -> tuple[str, ...]:
-        """The sources to ask for one request, at ``price`` tokens a millisecond."""
-        return tuple(name for name in sources if self._is_worth(name, ms_of.get(name), price))
+        """The sources to ask for one request in this step, at ``price`` tokens a millisecond."""
+        return tuple(name for name in sources if self._is_worth(name, ms_of.get(name), price, step))
 
-    def asked(self, sources: Collection[str]) -> None:
-        """One request asked these and no others: pauses get shorter by one."""
-        for name, record in self._records.items():
-            if name not in sources and record.pause_left:
-                record.pause_left -= 1
-                if not record.pause_left:
-                    record.trial_left = TRIAL_ASKINGS
-                    record.askings = record.tokens = 0.0
-
-    def update(
-        self,
-        asked: Sequence[str],
-        tree: TokenTree,
-        accepted_nodes: Sequence[int],
-        ms_of: Mapping[str, float],
-    ) -> None:
-        """What became of a verified tree, for which ``asked`` were asked; entries from 1."""
-        credit: dict[str, int] = dict.fromkeys(asked, 0)
-        for entry in accepted_nodes:
-            names = names_in(tree.source_masks[entry - 1], tree.source_names)
-            cheapest = min(names, key=lambda name: ms_of.get(name, 0.0), default=None)
-            if cheapest in credit:
-                credit[cheapest] += 1
-        for name, tokens in credit.items():
+    def asked(self, sources: Sequence[str]) -> None:
+        """One request asked these."""
+        for name in sources:
             record = self._records.setdefault(name, _Record())
             record.askings = record.askings * DECAY + 1
-            record.tokens = record.tokens * DECAY + tokens
+            record.tokens *= DECAY
             record.trial_left = max(0, record.trial_left - 1)
 
-    def _is_worth(self, name: str, ms: float | None, price: float) -> bool:
+    def credit(
+        self, tree: TokenTree, accepted_nodes: Sequence[int], ms_of: Mapping[str, float]
+    ) -> None:
+        """What became of a verified tree; ``accepted_nodes`` has entries, which start at 1."""
+        for entry in accepted_nodes:
+            names = names_in(tree.source_masks[entry - 1], tree.source_names)
+            cheapest = min(names, key=lambda name: ms_of.get(name, 0.0), default="")
+            if (record := self._records.get(cheapest)) is not None:
+                record.tokens += 1
+
+    def _is_worth(self, name: str, ms: float | None, price: float, step: int) -> bool:
         record = self._records.get(name)
-        if record is None or ms is None or record.trial_left:
+        if record is None or ms is None:
             return True
-        if record.pause_left:
+        if record.is_paused(step):
             return False
+        if record.trial_left:
+            return True
         if record.tokens >= MIN_SHARE * price * ms * record.askings:
             record.pause = FIRST_PAUSE
             return True
-        record.pause_left, record.pause = record.pause, min(2 * record.pause, MAX_PAUSE)
+        record.paused_until = step + record.pause
+        record.pause = min(2 * record.pause, MAX_PAUSE)
         return False
