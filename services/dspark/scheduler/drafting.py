@@ -328,6 +328,9 @@ class Drafting:
             return None
         costs_ns = outcome.source_costs_ns
         self.books.count_costs(costs_ns if link.runs(costs_ns) else {})
+        for wish, _ in asked:
+            # Candidates leave out a dear source where the others left it no room.
+            self.values.asked([name for name in wish.sources if name in costs_ns])
         return outcome.proposals
 
     def _checked(
@@ -366,7 +369,6 @@ class Drafting:
                 continue
             state = self._states.of(request, self.step)
             state.asked_at = self.step
-            self.values.asked(wish.sources)
             if request in trees:
                 outcomes[request] = state.outcomes.offer(trees[request])
             self._states.remember(state, survivals.get(request, ()))
