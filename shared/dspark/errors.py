@@ -8,7 +8,8 @@ DSparkError
 ├── UnknownRequest         NOT_FOUND            404  no state for the request: send it whole
 ├── StaleStep              FAILED_PRECONDITION  409  step id older than the last one answered
 ├── DuplicateRequest       ALREADY_EXISTS       409
-├── QueueFull              RESOURCE_EXHAUSTED   429
+├── QueueFull              RESOURCE_EXHAUSTED   429  too many wait, or too many of this tenant
+├── Overloaded             RESOURCE_EXHAUSTED   529  the wait would be longer than allowed
 ├── NotReady               UNAVAILABLE          503  starting
 │   └── Draining           UNAVAILABLE          503  shutting down
 ├── BackendUnavailable     UNAVAILABLE          503  the service behind does not answer
@@ -23,7 +24,7 @@ DSparkError
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class DSparkError(Exception):
@@ -32,13 +33,18 @@ class DSparkError(Exception):
     reason: ClassVar[str] = "INTERNAL"
     code: ClassVar[str] = "INTERNAL"
     http_status: ClassVar[int] = 500
-    # When to try again; sent as google.rpc.RetryInfo.
-    retry_after_s: ClassVar[int | None] = None
+    # When to try again, from now; sent as google.rpc.RetryInfo. An error may know better.
+    retry_after_s: int | None = None
 
     def __init__(self, message: str, metadata: dict[str, str] | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.metadata = metadata or {}
+
+    def retry_in(self, seconds: int) -> Self:
+        """The same error, which says when to try again."""
+        self.retry_after_s = seconds
+        return self
 
     def for_strangers(self) -> DSparkError:
         """The error without what only those who run the services may know."""
@@ -124,11 +130,20 @@ class DuplicateRequest(DSparkError):
 
 
 class QueueFull(DSparkError):
-    """Too many requests wait."""
+    """Too many requests wait, or too many of the caller's tenant."""
 
     reason = "QUEUE_FULL"
     code = "RESOURCE_EXHAUSTED"
     http_status = 429
+    retry_after_s = 1
+
+
+class Overloaded(DSparkError):
+    """The request would wait longer than requests of its class may, whoever had sent it."""
+
+    reason = "OVERLOADED"
+    code = "RESOURCE_EXHAUSTED"
+    http_status = 529
     retry_after_s = 1
 
 

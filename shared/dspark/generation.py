@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from dspark.request_class import RequestClass
 from dspark.sampling import (
     FinishReason,
     RequestTimes,
@@ -20,7 +21,8 @@ class RequestSpec:
     """What a scheduler is asked for, with every default applied.
 
     ``committed_token_ids`` were generated and streamed before; they do not come again. Only
-    verifiers of that ``arithmetic`` may go on, if it has a value.
+    verifiers of that ``arithmetic`` may go on, if it has a value. ``tenant`` says whose share of
+    the server the request takes; those without one share a single one.
     """
 
     request_id: str
@@ -32,6 +34,8 @@ class RequestSpec:
     use_prefix_cache: bool = True
     committed_token_ids: tuple[int, ...] = ()
     arithmetic: str = ""
+    request_class: RequestClass = RequestClass.INTERACTIVE
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

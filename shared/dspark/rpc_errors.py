@@ -43,10 +43,20 @@ def from_rpc_error(error: aio.AioRpcError, service: str) -> errors.DSparkError:
         info = error_details_pb2.ErrorInfo()
         if detail.Unpack(info) and info.domain == DOMAIN and info.reason in _BY_REASON:
             rebuilt = _rebuilt(_BY_REASON[info.reason], status.message, dict(info.metadata))
+            if (seconds := _retry_after_s(status)) is not None:
+                rebuilt.retry_in(seconds)
             return _as_seen_by_callers(rebuilt, service)
     if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
         return _rebuilt(errors.MessageTooLarge, f"the message is larger than {service} takes", {})
     return errors.BackendUnavailable(service, f"{error.code().name}: {error.details()}")
+
+
+def _retry_after_s(status: status_pb2.Status) -> int | None:
+    for detail in status.details:
+        retry_info = error_details_pb2.RetryInfo()
+        if detail.Unpack(retry_info):
+            return int(retry_info.retry_delay.ToSeconds())
+    return None
 
 
 def _rebuilt(

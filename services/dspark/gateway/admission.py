@@ -74,6 +74,8 @@ class Admission:
             cache_salt=current_caller().cache_salt(client.cache_salt),
             priority=client.priority,
             use_prefix_cache=client.use_prefix_cache is not False,
+            request_class=client.request_class,
+            tenant=current_caller().share_of(client.user),
         )
         return Admitted(request, info)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextvars import ContextVar
 from dataclasses import dataclass
+
+_USER_DIGEST_CHARS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +19,15 @@ class Caller:
     def cache_salt(self, asked: str) -> str:
         """The salt of a request that asks for one: no tenant can name that of another."""
         return f"{self.tenant}/{asked}" if self.tenant else asked
+
+    def share_of(self, user: str) -> str:
+        """Whose share of the server a request for this user takes: the key's tenant, if any.
+
+        Else it is the user, by a digest: names of people belong neither in logs nor elsewhere.
+        """
+        if self.tenant or not user:
+            return self.tenant
+        return hashlib.sha256(user.encode()).hexdigest()[:_USER_DIGEST_CHARS]
 
 
 ANYBODY = Caller()

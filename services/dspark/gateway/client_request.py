@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from dspark.request_class import RequestClass
 from dspark.sampling import SpeculationParams
 
 
@@ -62,3 +63,5 @@ class ClientRequest:
     cache_salt: str = ""
     priority: int = 0
     use_prefix_cache: bool | None = None
+    request_class: RequestClass = RequestClass.INTERACTIVE
+    user: str = ""

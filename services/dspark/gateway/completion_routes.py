@@ -35,6 +35,7 @@ from dspark.gateway.openai_responses import (
 from dspark.gateway.openai_types import CommonFields
 from dspark.gateway.request_id import draw_request_id
 from dspark.gateway.request_trace import current_trace
+from dspark.gateway.service_tier import tier_of_class
 from dspark.gateway.text_assembly import TextChunk
 from dspark.telemetry import current
 
@@ -73,16 +74,18 @@ class CompletionRoutes:
             events = self._gateway.generation.run(admitted.request, admitted.info.eos_token_ids)
             started = await anext(events)
             assert isinstance(started, Started)
-            writer = ResponseWriter(style, self._gateway.config.model_name, started, _options(body))
+            model, options = self._gateway.config.model_name, _options(body, client)
+            writer = ResponseWriter(style, model, started, options)
             if body.stream:
                 return await _stream(events, writer)
             return await _collect(events, writer, admitted)
 
 
-def _options(body: CommonFields) -> ResponseOptions:
+def _options(body: CommonFields, client: ClientRequest) -> ResponseOptions:
     return ResponseOptions(
         return_token_ids=bool(body.return_token_ids),
         include_usage=bool(body.stream_options and body.stream_options.include_usage),
+        service_tier=None if body.service_tier is None else tier_of_class(client.request_class),
     )
 
 

@@ -31,6 +31,7 @@ from dspark.v1 import inference_service_pb2_grpc as pb_grpc
 from dspark.wire.sampling import (
     breakdown_to_proto,
     finish_reason_to_proto,
+    request_class_from_proto,
     speculation_from_proto,
     stated_scalars,
     stats_to_proto,
@@ -90,6 +91,8 @@ def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:
         use_prefix_cache=(
             request.use_prefix_cache if request.HasField("use_prefix_cache") else None
         ),
+        request_class=request_class_from_proto(request.request_class),
+        user=request.user,
         **stated_scalars(request.sampling),
     )
 

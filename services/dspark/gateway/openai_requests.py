@@ -25,6 +25,7 @@ from dspark.gateway.openai_types import (
     Message,
     SpeculationOptions,
 )
+from dspark.gateway.service_tier import class_of_tier
 from dspark.gateway.shortened import shortened
 from dspark.gateway.unicode_text import LONE_SURROGATE
 from dspark.gateway.unsupported_fields import drop_neutral
@@ -101,6 +102,8 @@ def _client_request(
         cache_salt=body.cache_salt or "",
         priority=body.priority or 0,
         use_prefix_cache=body.use_prefix_cache,
+        request_class=class_of_tier(body.service_tier),
+        user=body.user or "",
     )
 
 

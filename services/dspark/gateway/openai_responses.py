@@ -22,6 +22,8 @@ class ResponseOptions:
 
     return_token_ids: bool = False
     include_usage: bool = False
+    # of the request's class, if the client named one
+    service_tier: str | None = None
 
 
 class ResponseStyle(Protocol):
@@ -88,6 +90,8 @@ class ResponseWriter:
             "created": int(time.time()),
             "model": model,
         }
+        if options.service_tier is not None:
+            self._envelope["service_tier"] = options.service_tier
 
     def whole(
         self,

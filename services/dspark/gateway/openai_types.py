@@ -105,6 +105,7 @@ class CommonFields(_Strict):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     user: Text | None = None
+    service_tier: Text | None = None
     cache_salt: Text | None = None
     priority: int | None = None
     speculation: SpeculationOptions | None = None

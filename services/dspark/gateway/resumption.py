@@ -14,6 +14,7 @@ from dspark.errors import (
     DSparkError,
     DuplicateRequest,
     NotReady,
+    Overloaded,
     QueueFull,
 )
 from dspark.gateway.token_source import GenerationRequest, TokenSource
@@ -85,7 +86,7 @@ def _is_loss(error: DSparkError, *, is_known: bool, is_resumed: bool) -> bool:
     return (
         isinstance(error, BackendUnavailable | Draining)
         or (is_known and isinstance(error, NotReady | DuplicateRequest))
-        or (is_resumed and isinstance(error, QueueFull))
+        or (is_resumed and isinstance(error, QueueFull | Overloaded))
     )
 
 

@@ -64,7 +64,6 @@ CHAT = _table(
         "modalities": (["text"],),
         "store": (False,),
         "metadata": ({},),
-        "service_tier": ("auto", "default"),
         "add_generation_prompt": (True,),
         "continue_final_message": (False,),
         "chat_template_kwargs": ({},),

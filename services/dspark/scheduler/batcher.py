@@ -1,19 +1,26 @@
 """Which requests take part in a step, and with how many rows: one token budget for all.
 
-Decoding requests come first with one row each. What is left goes to prompts, shared evenly, so that
-a long prompt is computed in chunks while short ones pass it. Candidates may use what then remains.
+Decoding requests come first with one row each. What is left goes to prompts, up to a bound, in such
+shares that a long prompt is computed in chunks while short ones pass it. Candidates may use what
+then remains.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from dspark.clock import monotonic
+from dspark.scheduler.fairness.giving_way import who_gives_way
+from dspark.scheduler.fairness.row_shares import WantedRows, num_unfinished, share_rows
+from dspark.scheduler.fairness.settings import FairnessSettings
+from dspark.scheduler.fairness.slot_shares import SlotShares
 from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.request import Request
 
-# While prompts fill a step, at most this many are in work: each holds blocks without giving tokens
-# yet.
+# At most so many prompts that a step cannot complete are in work: each holds blocks without giving
+# tokens yet.
 MAX_PARTIAL_PREFILLS = 4
 # Share of the pool that admissions leave free, so that running requests can grow before one must be
 # preempted.
@@ -72,22 +79,28 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Batcher:
-    """``max_rows`` is the token budget of a step; sizes of the KV pool are in blocks."""
+    """``max_rows`` is the token budget of a step; sizes of the KV pool are in blocks.
+
+    The prompts of a step get ``max_prompt_rows`` of its rows at most, if that has a value.
+    """
 
     max_num_seqs: int
     max_rows: int
     block_size: int
     num_blocks: int
+    max_prompt_rows: int | None = None
+    settings: FairnessSettings = field(default_factory=FairnessSettings)
 
     def schedule(self, live: LiveRequests, num_free_blocks: int) -> Batch:
         """Admit what fits, then share the rows. Admitted requests become running."""
+        num_free_blocks += self._make_way(live, num_free_blocks)
         num_free_blocks -= self._growth(live.running)
         decodes = [r for r in live.running if r.num_pending_tokens == 1]
         prefills = [r for r in live.running if r.num_pending_tokens > 1]
         rows_left = self.max_rows - len(decodes)
         admitted = self._admit(live, prefills, rows_left, num_free_blocks)
         prefills.extend(admitted)
-        shares = share_evenly(rows_left, [r.num_pending_tokens for r in prefills])
+        shares = self._shares(prefills, live.running, rows_left)
         is_new = set(admitted)
         scheduled = [ScheduledRows(request, 1) for request in decodes]
         scheduled += [
@@ -104,24 +117,74 @@ class Batcher:
         self, live: LiveRequests, prefills: Sequence[Request], rows_left: int, num_free_blocks: int
     ) -> list[Request]:
         admitted: list[Request] = []
-        pending = sum(request.num_pending_tokens for request in prefills)
-        reserve = max(1, int(self.num_blocks * RESERVED_SHARE))
-        max_running = min(self.max_num_seqs, self.max_rows)
-        while (request := live.waiting.peek()) is not None:
-            partial = len(prefills) + len(admitted)
-            if len(live.running) >= max_running:
+        if not live.waiting:
+            return admitted
+        pending = [request.num_pending_tokens for request in prefills]
+        slots = self._slots(live)
+        prompt_rows = self._prompt_rows(rows_left)
+        while (request := live.waiting.peek(slots)) is not None:
+            if len(live.running) >= self._max_running:
                 break
-            if pending >= rows_left and partial >= MAX_PARTIAL_PREFILLS:
+            pending.append(len(request.token_ids))
+            if num_unfinished(prompt_rows, pending) > MAX_PARTIAL_PREFILLS:
                 break
-            need = self._blocks(len(request.token_ids) + 1)
-            # A prefix hit would need less, but is not known before the verifier looks.
-            if need + reserve > num_free_blocks and live.running:
+            if not self._fits(request, live, num_free_blocks):
                 break
-            num_free_blocks -= need
-            pending += len(request.token_ids)
+            num_free_blocks -= self._need(request)
+            slots.add(live.waiting.key_of(request))
             live.admit(request)
             admitted.append(request)
         return admitted
+
+    def _make_way(self, live: LiveRequests, num_free_blocks: int) -> int:
+        """Preempt a batch request for one that has waited long; returns the blocks it frees."""
+        if not live.waiting or (request := live.waiting.peek(self._slots(live))) is None:
+            return 0
+        now, after_s = monotonic(), self.settings.preempt_after_s
+        victim = who_gives_way(request, live.running, now, after_s)
+        if victim is None:
+            return 0
+        num_left = num_free_blocks - self._growth(live.running)
+        if len(live.running) < self._max_running and self._fits(request, live, num_left):
+            return 0
+        num_freed = self._blocks(victim.num_computed_tokens)
+        live.give_way(victim)
+        return num_freed
+
+    @property
+    def _max_running(self) -> int:
+        return min(self.max_num_seqs, self.max_rows)
+
+    def _slots(self, live: LiveRequests) -> SlotShares:
+        queue = live.waiting
+        running = map(queue.key_of, live.running)
+        return SlotShares(self._max_running, self.settings, running, queue.tenants, monotonic())
+
+    def _fits(self, request: Request, live: LiveRequests, num_free_blocks: int) -> bool:
+        # A prefix hit would need less, but is not known before the verifier looks.
+        reserve = max(1, int(self.num_blocks * RESERVED_SHARE))
+        return self._need(request) + reserve <= num_free_blocks or not live.running
+
+    def _need(self, request: Request) -> int:
+        return self._blocks(len(request.token_ids) + 1)
+
+    def _shares(
+        self, prefills: Sequence[Request], running: Sequence[Request], rows_left: int
+    ) -> list[int]:
+        """Rows of each prompt. The tenant that runs least goes first, batch last."""
+        num_running = Counter(request.spec.tenant for request in running)
+        wanted = [
+            WantedRows(
+                request.num_pending_tokens,
+                (request.spec.request_class.rank, num_running[request.spec.tenant]),
+                request.spec.tenant,
+            )
+            for request in prefills
+        ]
+        return share_rows(max(self._prompt_rows(rows_left), len(wanted)), wanted)
+
+    def _prompt_rows(self, rows_left: int) -> int:
+        return rows_left if self.max_prompt_rows is None else min(rows_left, self.max_prompt_rows)
 
     def _growth(self, running: Sequence[Request]) -> int:
         """Blocks that running requests are going to take for the tokens they know."""
@@ -136,18 +199,3 @@ class Batcher:
 
     def _blocks(self, num_tokens: int) -> int:
         return -(-num_tokens // self.block_size)
-
-
-def share_evenly(total: int, wanted: Sequence[int]) -> list[int]:
-    """Split ``total`` so that small wishes are met in full and large ones get equal parts.
-
-    >>> share_evenly(100, [500, 10, 500])
-    [45, 10, 45]
-    """
-    shares = [0] * len(wanted)
-    left = total
-    smallest_first = sorted(range(len(wanted)), key=lambda index: wanted[index])
-    for position, index in enumerate(smallest_first):
-        shares[index] = min(wanted[index], left // (len(wanted) - position))
-        left -= shares[index]
-    return shares

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dspark.config import setting
+from dspark.scheduler.fairness.settings import FairnessSettings
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
 from dspark.service_addresses import check_targets
@@ -34,7 +35,7 @@ _POSITIVE = (
 
 
 @dataclass(frozen=True)
-class SchedulerConfig(BackendTransportSettings, LogSettings):
+class SchedulerConfig(FairnessSettings, BackendTransportSettings, LogSettings):
     """Where the scheduler listens, whom it calls, and how it batches and speculates."""
 
     verifier: tuple[str, ...] = field(
@@ -85,6 +86,7 @@ class SchedulerConfig(BackendTransportSettings, LogSettings):
     def __post_init__(self) -> None:
         self.check_transport()
         self.check_logs()
+        self.check_fairness()
         self.serving(self.allow_peers)
         check_port(metrics_port=self.metrics_port)
         if not self.verifier:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+from dspark.clock import monotonic
 from dspark.errors import DSparkError, DuplicateRequest, UnknownRequest
 from dspark.generation import RequestSpec, TokensComplete
 from dspark.sampling import FinishReason
+from dspark.scheduler.fairness.settings import FairnessSettings
+from dspark.scheduler.fairness.token_rates import TokenRates
+from dspark.scheduler.fairness.wait_forecast import WaitForecast
 from dspark.scheduler.queue import WaitingQueue
 from dspark.scheduler.request import Request, RequestStatus, is_natural
 from dspark.scheduler.stats import Totals
@@ -50,8 +54,17 @@ class LiveRequests:
     mistaken.
     """
 
-    def __init__(self, max_waiting: int, numbers: Numbers, totals: Totals) -> None:
-        self.waiting = WaitingQueue(max_waiting)
+    def __init__(
+        self,
+        max_waiting: int,
+        numbers: Numbers,
+        totals: Totals,
+        settings: FairnessSettings | None = None,
+    ) -> None:
+        self._settings = settings or FairnessSettings()
+        self.waiting = WaitingQueue(max_waiting, self._settings)
+        self.rates = TokenRates()
+        self._forecast = WaitForecast(self._settings, self.rates)
         self.running: list[Request] = []
         self.releases: list[SequenceRef] = []
         self._by_id: dict[str, Request] = {}
@@ -70,11 +83,14 @@ class LiveRequests:
         self._tell_end = listener
 
     def submit(self, spec: RequestSpec) -> Request:
-        """Queue a checked request; raises DuplicateRequest or QueueFull."""
+        """Queue a checked request; raises DuplicateRequest, QueueFull or Overloaded."""
         if spec.request_id in self._by_id:
             raise DuplicateRequest(spec.request_id)
         request = Request(spec, self._numbers.next_arrival())
         if request.num_remaining_tokens > 0:
+            # A client that has tokens already cannot turn elsewhere.
+            if not spec.committed_token_ids:
+                self._forecast.check(request, self.waiting.ahead_of(request))
             self.waiting.push_new(request)
         self._by_id[spec.request_id] = request
         if request.num_remaining_tokens <= 0:
@@ -82,7 +98,9 @@ class LiveRequests:
         return request
 
     def admit(self, request: Request) -> None:
-        self.waiting.remove(request)
+        if request.admitted_at is None:
+            self._totals.classes.admitted(request, monotonic())
+        self.waiting.take(request)
         request.admit(self._numbers.next_epoch())
         self.running.append(request)
 
@@ -97,6 +115,12 @@ class LiveRequests:
         request.preempt()
         self.waiting.push(request)
 
+    def give_way(self, request: Request) -> None:
+        """Requeue a running request for one that has waited too long; each once at most."""
+        self._totals.num_preemptions += 1
+        request.has_given_way = True
+        self.requeue(request)
+
     def preempt_last(self) -> None:
         """Requeue the running request of the lowest priority that came last."""
         self._totals.num_preemptions += 1
@@ -106,8 +130,10 @@ class LiveRequests:
         self, request: Request, reason: FinishReason, stop_token_id: int | None = None
     ) -> None:
         """End the stream; the verifier has released the sequence by itself, if it had it."""
+        self.waiting.lengths.observe(request)
         self._drop(request)
         self._totals.count_end(reason)
+        self._count_served(request)
         request.stream.push(
             TokensComplete(
                 reason,
@@ -133,6 +159,7 @@ class LiveRequests:
         """End the stream with an error."""
         self._release_and_drop(request)
         self._totals.count_end(FinishReason.ERROR)
+        self._count_served(request, has_failed=True)
         request.stream.fail(error)
 
     def cancel(self, request: Request) -> bool:
@@ -157,6 +184,7 @@ class LiveRequests:
             if request.is_running:
                 self.requeue(request)
             self.waiting.remove(request)
+            self.waiting.settle(request)
             del self._by_id[request.request_id]
             self._tell_end(request, False)
         return requests
@@ -170,6 +198,10 @@ class LiveRequests:
         releases, self.releases = tuple(self.releases), []
         return releases
 
+    def _count_served(self, request: Request, *, has_failed: bool = False) -> None:
+        targets = self._settings.targets(request.spec.request_class)
+        self._totals.classes.ended(request, targets, monotonic(), has_failed=has_failed)
+
     def _release_and_drop(self, request: Request) -> None:
         if request.is_running:
             self.releases.append(request.ref)
@@ -180,5 +212,6 @@ class LiveRequests:
         if request.status is RequestStatus.RUNNING:
             self.running.remove(request)
         self.waiting.remove(request)
+        self.waiting.settle(request)
         request.finish()
         del self._by_id[request.request_id]

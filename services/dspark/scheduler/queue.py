@@ -1,27 +1,51 @@
-"""The waiting queue: by priority, first come first served inside one."""
+"""The waiting queue: by priority with ageing, then class, then turns between tenants."""
 
 from __future__ import annotations
 
-import heapq
+from collections.abc import Collection
+from typing import NamedTuple
 
+from dspark.clock import monotonic
 from dspark.errors import QueueFull
-from dspark.scheduler.request import Request
+from dspark.request_class import RequestClass
+from dspark.scheduler.fairness.charges import Charges
+from dspark.scheduler.fairness.class_turns import ClassTurns
+from dspark.scheduler.fairness.lane import Lane, LaneKey
+from dspark.scheduler.fairness.output_lengths import OutputLengths
+from dspark.scheduler.fairness.recent_tenants import RecentTenants
+from dspark.scheduler.fairness.settings import FairnessSettings
+from dspark.scheduler.fairness.slot_shares import AnySlot, SlotRules
+from dspark.scheduler.fairness.waiting_work import Ahead, WaitingWork, Work
+from dspark.scheduler.request import Request, Share
+
+
+class _Waiting(NamedTuple):
+    lane: LaneKey
+    work: Work
 
 
 class WaitingQueue:
     """Requests not on a verifier. The bound holds for new requests; a preempted one always returns.
 
-    A request keeps its arrival number for life, so a preempted one is again before all that came
-    later.
+    A request keeps its time of arrival for life, so a preempted one is again before all that came
+    later to its lane. A waiting request is overtaken by a better priority only until its own has
+    aged to that level. From then on the turns decide: an account that others pass and a share of
+    batch both come round, so none waits for ever.
     """
 
-    def __init__(self, max_waiting: int) -> None:
+    def __init__(self, max_waiting: int, settings: FairnessSettings | None = None) -> None:
+        self.tenants = RecentTenants()
+        self.lengths = OutputLengths()
+        self._settings = settings or FairnessSettings()
         self._max_waiting = max_waiting
-        self._heap: list[tuple[tuple[int, int], Request]] = []
-        self._members: set[Request] = set()
+        self._lanes: dict[LaneKey, Lane] = {}
+        self._waiting: dict[Request, _Waiting] = {}
+        self._work = WaitingWork(self._settings.batch_share)
+        self._charges = Charges(self.lengths)
+        self._turns = ClassTurns(self._settings.batch_share)
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._waiting)
 
     def push_new(self, request: Request) -> None:
         """Raises QueueFull."""
@@ -30,19 +54,80 @@ class WaitingQueue:
         self.push(request)
 
     def push(self, request: Request) -> None:
-        assert request not in self._members
-        heapq.heappush(self._heap, (request.order, request))
-        self._members.add(request)
+        assert request not in self._waiting
+        key, work = self.key_of(request), self.work_of(request)
+        self.tenants.seen(key.tenant, monotonic())
+        self._charges.hold(request, self._shares(key.request_class))
+        self._lanes.setdefault(key, Lane(self._settings.ageing_s)).push(request)
+        self._work.add(request.share, work)
+        self._waiting[request] = _Waiting(key, work)
 
-    def peek(self) -> Request | None:
-        """The next request, which stays in the queue."""
-        while self._heap and self._heap[0][1] not in self._members:
-            heapq.heappop(self._heap)
-        return self._heap[0][1] if self._heap else None
+    def peek(self, slots: SlotRules | None = None) -> Request | None:
+        """The next request, which stays in the queue; None if ``slots`` lets none in."""
+        slots = slots or AnySlot()
+        lanes = {key: lane for key, lane in self._lanes.items() if slots.may_enter(key)}
+        patient = {key: lane for key, lane in lanes.items() if not slots.should_wait(key)}
+        return self._first(patient or lanes, monotonic()) if lanes else None
+
+    def take(self, request: Request) -> None:
+        """The request is admitted: it leaves the queue, and its tenant is charged for it."""
+        classes = {key.request_class for key in self._lanes}
+        shares = self._shares(request.spec.request_class)
+        self.remove(request)
+        tokens = self._charges.charge(request, shares)
+        self._turns.took(request.spec.request_class, tokens, classes)
 
     def remove(self, request: Request) -> None:
         """Take the request out; one that is not waiting is left alone."""
-        self._members.discard(request)
+        waiting = self._waiting.pop(request, None)
+        if waiting is None:
+            return
+        self._work.remove(request.share, waiting.work)
+        lane = self._lanes[waiting.lane]
+        lane.discard(request)
+        if not lane:
+            del self._lanes[waiting.lane]
+
+    def correct(self, request: Request) -> None:
+        """What is known of an admitted request has changed, and with it what it costs."""
+        self._charges.correct(request)
+
+    def settle(self, request: Request) -> None:
+        """The request, which does not wait, has left for good, and cost what it used."""
+        self._charges.settle(request)
 
     def members(self) -> list[Request]:
-        return list(self._members)
+        return list(self._waiting)
+
+    def key_of(self, request: Request) -> LaneKey:
+        """Which requests it counts as one of."""
+        is_long = self.lengths.expected(request) >= self._settings.long_output_tokens
+        return LaneKey(request.spec.request_class, request.spec.tenant, is_long)
+
+    def work_of(self, request: Request) -> Work:
+        num_output = self.lengths.expected(request) - request.num_generated_tokens
+        return Work(request.num_pending_tokens, num_output)
+
+    def ahead_of(self, request: Request) -> Ahead:
+        """What goes before a request that would come now."""
+        return self._work.ahead(request.share, self.work_of(request))
+
+    def _first(self, lanes: dict[LaneKey, Lane], now: float) -> Request:
+        best_level = min(lane.best_level for lane in lanes.values())
+        due_by = now + best_level * self._settings.ageing_s
+        due = {k: lane for k, lane in lanes.items() if lane.due(lane.head) <= due_by}
+        request_class = self._turns.first({key.request_class for key in due})
+        heads = [
+            (self._charges.round_of(lane.head.share), lane.due(lane.head), lane.head)
+            for key, lane in due.items()
+            if key.request_class is request_class
+        ]
+        return min(heads, key=lambda head: (*head[:2], head[2].arrival))[2]
+
+    def _shares(self, request_class: RequestClass) -> Collection[Share]:
+        """Whose requests of a class wait."""
+        return {
+            Share(k.request_class, k.tenant)
+            for k in self._lanes
+            if k.request_class is request_class
+        }

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from dspark.clock import monotonic
 from dspark.generation import RequestSpec
+from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, RequestTimes, SpeculationStats, Usage
 from dspark.scheduler.request_trace import RequestTrace
 from dspark.scheduler.step_timing import StepTiming
@@ -30,6 +32,13 @@ class RequestStatus(Enum):
     FINISHED = "finished"
 
 
+class Share(NamedTuple):
+    """Whose share of a verifier a request takes."""
+
+    request_class: RequestClass
+    tenant: str
+
+
 @dataclass(eq=False, slots=True)
 class Request:
     """A live request. Counters are the state: what is known, what the verifier has computed."""
@@ -44,6 +53,8 @@ class Request:
     num_cached_tokens: int | None = None
     # Times the verifier lost the sequence or had no room for it alone, since the last commit.
     num_setbacks: int = 0
+    # Whether it was preempted for a request that could not wait.
+    has_given_way: bool = False
     stats: SpeculationStats = field(default_factory=SpeculationStats)
     timings: deque[StepTiming] = field(default_factory=lambda: deque(maxlen=MAX_TIMINGS))
     # by dspark.clock; the latter two of the first time that it happened
@@ -61,9 +72,13 @@ class Request:
         return self.spec.request_id
 
     @property
-    def order(self) -> tuple[int, int]:
-        """Requests with a smaller order go first and are preempted last."""
-        return self.spec.priority, self.arrival
+    def share(self) -> Share:
+        return Share(self.spec.request_class, self.spec.tenant)
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Requests with a smaller order are preempted last."""
+        return self.spec.priority, self.spec.request_class.rank, self.arrival
 
     @property
     def ref(self) -> SequenceRef:

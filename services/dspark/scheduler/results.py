@@ -128,6 +128,7 @@ class ResultApplier:
         if cached is not None and request.num_cached_tokens is None:
             request.num_cached_tokens = min(cached, request.num_prompt_tokens)
             self._totals.cached_tokens += request.num_cached_tokens
+            self._live.waiting.correct(request)
 
     def _setback(self, request: Request, known_epoch: int = 0) -> None:
         """The verifier lost or contradicts the sequence: admit it anew as it is known here."""

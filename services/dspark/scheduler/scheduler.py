@@ -67,8 +67,8 @@ class Scheduler:
     def submit(self, spec: RequestSpec) -> Request:
         """Check and queue a request; its events are in ``Request.stream``.
 
-        Raises InvalidArgument, ContextLength, DuplicateRequest, QueueFull, NotReady, Draining, or
-        BackendUnavailable while every verifier is lost.
+        Raises InvalidArgument, ContextLength, DuplicateRequest, QueueFull, Overloaded, NotReady,
+        Draining, or BackendUnavailable while every verifier is lost.
         """
         if self._is_draining:
             raise Draining("this scheduler is shutting down")
@@ -76,9 +76,10 @@ class Scheduler:
         spec = Limits.of(worker.verifier.info, worker.known_sources).check(spec)
         if self.pool.home_of(spec.request_id) is not None:
             raise DuplicateRequest(spec.request_id)
-        if (num_waiting := self.status.num_waiting) >= self._config.max_waiting:
-            raise QueueFull(f"{num_waiting} requests are waiting already")
-        request = worker.live.submit(spec)
+        with self.totals.classes.refusals_of(spec.request_class):
+            if (num_waiting := self.status.num_waiting) >= self._config.max_waiting:
+                raise QueueFull(f"{num_waiting} requests are waiting already")
+            request = worker.live.submit(spec)
         worker.wake()
         return request
 

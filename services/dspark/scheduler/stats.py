@@ -10,6 +10,7 @@ from dspark.metrics import buckets
 from dspark.metrics.distribution import Distribution
 from dspark.sampling import FinishReason, SourceCounts, SpeculationStats
 from dspark.scheduler.drafting_books import DraftingBooks, NodesBySource
+from dspark.scheduler.fairness.class_books import ClassBooks
 from dspark.token_tree import TokenTree
 
 # Depths of accepted nodes that are counted apart; deeper ones are counted together.
@@ -62,6 +63,7 @@ class Totals:
     )
     accepted: AcceptedNodes = field(default_factory=AcceptedNodes)
     drafting: DraftingBooks = field(default_factory=DraftingBooks)
+    classes: ClassBooks = field(default_factory=ClassBooks)
 
     def count_end(self, reason: FinishReason) -> None:
         self.finished[reason] += 1

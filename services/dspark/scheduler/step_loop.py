@@ -191,6 +191,8 @@ class StepLoop:
             ahead_ms=ahead_ms,
         )
         self._learn_costs(outcome, forward_ms, wall_ms)
+        if self._live.waiting:
+            self._live.rates.observe(plan, outcome, wall_ms / 1e3)
         self._timings.add(timing)
         self._books.observe(timing, plan, outcome)
         for request in applied.decoded:

@@ -16,6 +16,7 @@ from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.decision_log import DecisionLog
 from dspark.scheduler.drafting import Drafting, DraftLimits
+from dspark.scheduler.fairness.row_shares import rows_within
 from dspark.scheduler.feature_wishes import FeatureWishes
 from dspark.scheduler.limits import Limits
 from dspark.scheduler.live_requests import LiveRequests, Numbers
@@ -72,7 +73,7 @@ class Worker:
         self.name = name
         self.verifier = verifier
         self.candidates = candidates
-        self.live = LiveRequests(config.max_waiting, books.numbers, books.totals)
+        self.live = LiveRequests(config.max_waiting, books.numbers, books.totals, config)
         self.progress = Progress(config.stall_s)
         self.steps = StepBooks(books.totals.iteration_tokens)
         # None before its verifier has answered
@@ -205,11 +206,14 @@ class Worker:
         config = self._config
         drafting = self.drafting = self._build_drafting(info)
         self.live.set_end_listener(drafting.end)
+        max_rows = min(config.max_num_batched_tokens, info.max_step_rows)
         batcher = Batcher(
             config.max_num_seqs,
-            min(config.max_num_batched_tokens, info.max_step_rows),
+            max_rows,
             info.block_size,
             info.num_blocks,
+            rows_within(info.verify_costs, config.max_prompt_ms, max_rows),
+            config,
         )
         return StepLoop(
             # Step ids count within it, from the start of each loop.

@@ -5,6 +5,7 @@ from dspark.client.closed import ClientClosed
 from dspark.client.options import GenerateOptions, Prompt
 from dspark.client.results import Chunk, Completion, Model, Started
 from dspark.client.sync_client import Client, Stream
+from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, SpeculationParams
 from dspark.transport_security.tls_files import TlsFiles
 
@@ -19,6 +20,7 @@ __all__ = [
     "GenerateOptions",
     "Model",
     "Prompt",
+    "RequestClass",
     "SpeculationParams",
     "Started",
     "Stream",

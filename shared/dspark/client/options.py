@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypedDict
 
+from dspark.request_class import RequestClass
 from dspark.sampling import SpeculationParams
 
 Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, str]]
@@ -14,9 +15,9 @@ Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, str]]
 class GenerateOptions(TypedDict, total=False):
     """Keyword options of ``generate`` and ``stream``; absent or None means the server's default.
 
-    ``stop`` has stop strings, ``speculation`` is True, False or SpeculationParams, ``timeout`` is a
-    deadline for the whole call in seconds. The others: protos/dspark/v1/inference_service.proto
-    and sampling.proto.
+    ``stop`` has stop strings, ``request_class`` is a RequestClass or its word, ``speculation`` is
+    True, False or SpeculationParams, ``timeout`` is a deadline for the whole call in seconds. The
+    others: protos/dspark/v1/inference_service.proto and sampling.proto.
     """
 
     model: str | None
@@ -33,5 +34,7 @@ class GenerateOptions(TypedDict, total=False):
     cache_salt: str | None
     priority: int | None
     use_prefix_cache: bool | None
+    request_class: RequestClass | str | None
+    user: str | None
     request_id: str | None
     timeout: float | None

@@ -8,6 +8,7 @@ from typing import Any
 from dspark.client.options import GenerateOptions, Prompt
 from dspark.client.results import Chunk, Finished, Model, Started
 from dspark.errors import InvalidArgument
+from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, SpeculationParams
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1 import sampling_pb2
@@ -15,12 +16,13 @@ from dspark.wire.sampling import (
     SAMPLING_SCALARS,
     breakdown_from_proto,
     finish_reason_from_proto,
+    request_class_to_proto,
     speculation_to_proto,
     stats_from_proto,
     usage_from_proto,
 )
 
-_DIRECT = ("model", "request_id", "cache_salt", "priority", "use_prefix_cache")
+_DIRECT = ("model", "request_id", "cache_salt", "priority", "use_prefix_cache", "user")
 _MESSAGE_KEYS = {"role", "content"}
 
 
@@ -43,6 +45,8 @@ def request_to_proto(prompt: Prompt, options: GenerateOptions) -> pb.GenerateReq
         _extend(request.stop_strings, "stop", (stop,) if isinstance(stop, str) else stop)
     if "stop_token_ids" in given:
         _extend(request.sampling.stop_token_ids, "stop_token_ids", given["stop_token_ids"])
+    if "request_class" in given:
+        request.request_class = request_class_to_proto(_class_of(given["request_class"]))
     if "speculation" in given:
         request.speculation.CopyFrom(_speculation(given["speculation"]))
     return request
@@ -120,6 +124,14 @@ def _message(index: int, message: Any) -> pb.ChatMessage:
     except ValueError as error:
         problem = f"{where} must be Unicode text: {error}"
         raise InvalidArgument("prompt", problem) from error
+
+
+def _class_of(value: Any) -> RequestClass:
+    try:
+        return RequestClass(value)
+    except ValueError:
+        known = " or ".join(each.value for each in RequestClass)
+        raise InvalidArgument("request_class", f"must be {known}") from None
 
 
 def _speculation(value: Any) -> sampling_pb2.SpeculationParams:

@@ -34,7 +34,7 @@ class GetSchedulerInfoResponse(_message.Message):
     def __init__(self, model_id: _Optional[str] = ..., model_digest: _Optional[str] = ..., vocab_size: _Optional[int] = ..., max_model_len: _Optional[int] = ..., max_pool_tokens: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., sources: _Optional[_Iterable[str]] = ..., exactness: _Optional[str] = ..., policy: _Optional[str] = ...) -> None: ...
 
 class SchedulerServiceGenerateRequest(_message.Message):
-    __slots__ = ("request_id", "prompt_token_ids", "sampling", "speculation", "cache_salt", "priority", "use_prefix_cache", "committed_token_ids", "arithmetic")
+    __slots__ = ("request_id", "prompt_token_ids", "sampling", "speculation", "cache_salt", "priority", "use_prefix_cache", "committed_token_ids", "arithmetic", "request_class", "tenant")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
@@ -44,6 +44,8 @@ class SchedulerServiceGenerateRequest(_message.Message):
     USE_PREFIX_CACHE_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     ARITHMETIC_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_CLASS_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     prompt_token_ids: _containers.RepeatedScalarFieldContainer[int]
     sampling: _sampling_pb2.SamplingParams
@@ -53,7 +55,9 @@ class SchedulerServiceGenerateRequest(_message.Message):
     use_prefix_cache: bool
     committed_token_ids: _containers.RepeatedScalarFieldContainer[int]
     arithmetic: str
-    def __init__(self, request_id: _Optional[str] = ..., prompt_token_ids: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[_sampling_pb2.SamplingParams, _Mapping]] = ..., speculation: _Optional[_Union[_sampling_pb2.SpeculationParams, _Mapping]] = ..., cache_salt: _Optional[str] = ..., priority: _Optional[int] = ..., use_prefix_cache: _Optional[bool] = ..., committed_token_ids: _Optional[_Iterable[int]] = ..., arithmetic: _Optional[str] = ...) -> None: ...
+    request_class: _sampling_pb2.RequestClass
+    tenant: str
+    def __init__(self, request_id: _Optional[str] = ..., prompt_token_ids: _Optional[_Iterable[int]] = ..., sampling: _Optional[_Union[_sampling_pb2.SamplingParams, _Mapping]] = ..., speculation: _Optional[_Union[_sampling_pb2.SpeculationParams, _Mapping]] = ..., cache_salt: _Optional[str] = ..., priority: _Optional[int] = ..., use_prefix_cache: _Optional[bool] = ..., committed_token_ids: _Optional[_Iterable[int]] = ..., arithmetic: _Optional[str] = ..., request_class: _Optional[_Union[_sampling_pb2.RequestClass, str]] = ..., tenant: _Optional[str] = ...) -> None: ...
 
 class SchedulerServiceGenerateResponse(_message.Message):
     __slots__ = ("chunk", "complete")

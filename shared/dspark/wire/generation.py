@@ -10,6 +10,8 @@ from dspark.wire.sampling import (
     breakdown_to_proto,
     finish_reason_from_proto,
     finish_reason_to_proto,
+    request_class_from_proto,
+    request_class_to_proto,
     sampling_from_proto,
     sampling_to_proto,
     speculation_from_proto,
@@ -34,6 +36,8 @@ def request_to_proto(spec: RequestSpec) -> pb.SchedulerServiceGenerateRequest:
         use_prefix_cache=spec.use_prefix_cache,
         committed_token_ids=spec.committed_token_ids,
         arithmetic=spec.arithmetic,
+        request_class=request_class_to_proto(spec.request_class),
+        tenant=spec.tenant,
     )
 
 
@@ -48,6 +52,8 @@ def request_from_proto(message: pb.SchedulerServiceGenerateRequest) -> RequestSp
         use_prefix_cache=not message.HasField("use_prefix_cache") or message.use_prefix_cache,
         committed_token_ids=tuple(message.committed_token_ids),
         arithmetic=message.arithmetic,
+        request_class=request_class_from_proto(message.request_class),
+        tenant=message.tenant,
     )
 
 

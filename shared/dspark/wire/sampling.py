@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dspark.errors import InvalidArgument
+from dspark.request_class import RequestClass
 from dspark.sampling import (
     FinishReason,
     RequestTimes,
@@ -23,6 +24,13 @@ _FINISH_TO_PROTO = {
     FinishReason.ABORT: pb.FINISH_REASON_ABORT,
     FinishReason.ERROR: pb.FINISH_REASON_ERROR,
 }
+_CLASS_TO_PROTO = {
+    RequestClass.INTERACTIVE: pb.REQUEST_CLASS_INTERACTIVE,
+    RequestClass.BATCH: pb.REQUEST_CLASS_BATCH,
+}
+_CLASS_FROM_PROTO = {value: key for key, value in _CLASS_TO_PROTO.items()} | {
+    pb.REQUEST_CLASS_UNSPECIFIED: RequestClass.INTERACTIVE
+}
 _FINISH_FROM_PROTO = {value: key for key, value in _FINISH_TO_PROTO.items()}
 SAMPLING_SCALARS = ("temperature", "top_k", "top_p", "min_p", "seed", "max_tokens", "ignore_eos")
 
@@ -33,6 +41,17 @@ def finish_reason_to_proto(reason: FinishReason | None) -> pb.FinishReason:
 
 def finish_reason_from_proto(reason: pb.FinishReason) -> FinishReason | None:
     return _FINISH_FROM_PROTO.get(reason)
+
+
+def request_class_to_proto(request_class: RequestClass) -> pb.RequestClass:
+    return _CLASS_TO_PROTO[request_class]
+
+
+def request_class_from_proto(value: pb.RequestClass) -> RequestClass:
+    """Raises InvalidArgument for a value that a later version may know."""
+    if value not in _CLASS_FROM_PROTO:
+        raise InvalidArgument("request_class", f"{value} is no class that is known here")
+    return _CLASS_FROM_PROTO[value]
 
 
 def sampling_to_proto(params: SamplingParams) -> pb.SamplingParams:

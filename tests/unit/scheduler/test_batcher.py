@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from dspark.generation import RequestSpec
 from dspark.sampling import SamplingParams
-from dspark.scheduler.batcher import MAX_PARTIAL_PREFILLS, Batch, Batcher, share_evenly
+from dspark.scheduler.batcher import MAX_PARTIAL_PREFILLS, Batch, Batcher
+from dspark.scheduler.fairness.row_shares import share_evenly
 from dspark.scheduler.live_requests import LiveRequests, Numbers
 from dspark.scheduler.request import Request
 from dspark.scheduler.stats import Totals
