@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from dspark.clock import monotonic
 from dspark.scheduler.fairness.giving_way import who_gives_way
-from dspark.scheduler.fairness.row_shares import WantedRows, num_unfinished, share_rows
+from dspark.scheduler.fairness.prompt_budget import PromptBudget
+from dspark.scheduler.fairness.row_shares import WantedRows, num_unfinished, prompt_rows
 from dspark.scheduler.fairness.settings import FairnessSettings
 from dspark.scheduler.fairness.slot_shares import SlotShares
 from dspark.scheduler.live_requests import LiveRequests
@@ -81,14 +82,14 @@ class Batch:
 class Batcher:
     """``max_rows`` is the token budget of a step; sizes of the KV pool are in blocks.
 
-    The prompts of a step get ``max_prompt_rows`` of its rows at most, if that has a value.
+    ``budget`` says how many rows prompts may have; None means all that decoding leaves.
     """
 
     max_num_seqs: int
     max_rows: int
     block_size: int
     num_blocks: int
-    max_prompt_rows: int | None = None
+    budget: PromptBudget | None = None
     settings: FairnessSettings = field(default_factory=FairnessSettings)
 
     def schedule(self, live: LiveRequests, num_free_blocks: int) -> Batch:
@@ -100,7 +101,7 @@ class Batcher:
         rows_left = self.max_rows - len(decodes)
         admitted = self._admit(live, prefills, rows_left, num_free_blocks)
         prefills.extend(admitted)
-        shares = self._shares(prefills, live.running, rows_left)
+        shares = self._shares(prefills, live.running, len(decodes))
         is_new = set(admitted)
         scheduled = [ScheduledRows(request, 1) for request in decodes]
         scheduled += [
@@ -121,12 +122,12 @@ class Batcher:
             return admitted
         pending = [request.num_pending_tokens for request in prefills]
         slots = self._slots(live)
-        prompt_rows = self._prompt_rows(rows_left)
+        num_rows = min(rows_left, self._prompt_budget.num_rows)
         while (request := live.waiting.peek(slots)) is not None:
             if len(live.running) >= self._max_running:
                 break
             pending.append(len(request.token_ids))
-            if num_unfinished(prompt_rows, pending) > MAX_PARTIAL_PREFILLS:
+            if num_unfinished(num_rows, pending) > MAX_PARTIAL_PREFILLS:
                 break
             if not self._fits(request, live, num_free_blocks):
                 break
@@ -169,7 +170,7 @@ class Batcher:
         return self._blocks(len(request.token_ids) + 1)
 
     def _shares(
-        self, prefills: Sequence[Request], running: Sequence[Request], rows_left: int
+        self, prefills: Sequence[Request], running: Sequence[Request], num_decodes: int
     ) -> list[int]:
         """Rows of each prompt. The tenant that runs least goes first, batch last."""
         num_running = Counter(request.spec.tenant for request in running)
@@ -178,13 +179,16 @@ class Batcher:
                 request.num_pending_tokens,
                 (request.spec.request_class.rank, num_running[request.spec.tenant]),
                 request.spec.tenant,
+                request.num_prompt_tokens >= self.settings.long_prompt_tokens,
             )
             for request in prefills
         ]
-        return share_rows(max(self._prompt_rows(rows_left), len(wanted)), wanted)
+        rows_left = self.max_rows - num_decodes
+        return prompt_rows(rows_left, wanted, num_decodes, self._prompt_budget)
 
-    def _prompt_rows(self, rows_left: int) -> int:
-        return rows_left if self.max_prompt_rows is None else min(rows_left, self.max_prompt_rows)
+    @property
+    def _prompt_budget(self) -> PromptBudget:
+        return self.budget or PromptBudget(None, 0, self.max_rows)
 
     def _growth(self, running: Sequence[Request]) -> int:
         """Blocks that running requests are going to take for the tokens they know."""

@@ -12,6 +12,7 @@ from dspark.metrics.distribution import Distribution
 from dspark.metrics.families import Catalogue, Family
 from dspark.sampling import FinishReason
 from dspark.scheduler.drafting_books import Fallback
+from dspark.scheduler.fairness import class_metrics
 from dspark.scheduler.scheduler import Scheduler
 from dspark.scheduler.stats import Totals
 from dspark.scheduler.step_books import StepBooks
@@ -19,7 +20,7 @@ from dspark.scheduler.worker import Worker
 
 SERVICE = "scheduler"
 ENGINE = "0"
-FAMILIES = Catalogue([process.FAMILIES])
+FAMILIES = Catalogue([process.FAMILIES, class_metrics.FAMILIES])
 _OWN = FAMILIES.prefixed("dspark_scheduler_")
 _WORKER = ("worker",)
 _SOURCE = ("source",)
@@ -109,6 +110,7 @@ def metrics_registry(scheduler: Scheduler) -> CollectorRegistry:
 def collect(scheduler: Scheduler) -> Iterable[Metric]:
     workers = scheduler.pool.workers
     yield from _totals(scheduler.totals)
+    yield from class_metrics.collect(scheduler.totals.classes)
     yield from _speculation(scheduler.totals)
     yield from _gauges(workers)
     yield from _counters(workers)

@@ -16,7 +16,7 @@ from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.decision_log import DecisionLog
 from dspark.scheduler.drafting import Drafting, DraftLimits
-from dspark.scheduler.fairness.row_shares import rows_within
+from dspark.scheduler.fairness.prompt_budget import PromptBudget
 from dspark.scheduler.feature_wishes import FeatureWishes
 from dspark.scheduler.limits import Limits
 from dspark.scheduler.live_requests import LiveRequests, Numbers
@@ -212,7 +212,7 @@ class Worker:
             max_rows,
             info.block_size,
             info.num_blocks,
-            rows_within(info.verify_costs, config.max_prompt_ms, max_rows),
+            PromptBudget.measured(info.verify_costs, config.max_prompt_ms, max_rows),
             config,
         )
         return StepLoop(

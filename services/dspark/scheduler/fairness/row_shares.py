@@ -6,22 +6,23 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dspark.scheduler.online_costs import OnlineCosts
-from dspark.step import VerifyCost
+from dspark.scheduler.fairness.prompt_budget import PromptBudget
 
 # Part of the rows that is the first prompt's, so that short ones cannot hold it up for ever.
 FIRST_PART = 8
-# However slow the verifier is, prompts get on.
-MIN_ROWS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class WantedRows:
-    """Tokens of a prompt that are left; prompts of a smaller rank go first."""
+    """Tokens of a prompt that are left; prompts of a smaller rank go first.
+
+    A long prompt leaves most of each step to whoever else runs.
+    """
 
     rows: int
     rank: tuple[int, int]
     tenant: str
+    is_long: bool = False
 
 
 def share_rows(total: int, prompts: Sequence[WantedRows]) -> list[int]:
@@ -45,6 +46,30 @@ def share_rows(total: int, prompts: Sequence[WantedRows]) -> list[int]:
             left -= rows
             for index in sorted(group, key=lambda each: prompts[each].rows):
                 rows -= _give(shares, index, prompts, rows)
+    return shares
+
+
+def prompt_rows(
+    total: int, prompts: Sequence[WantedRows], num_decodes: int, budget: PromptBudget
+) -> list[int]:
+    """Rows for each of the prompts of a step with ``total`` of them to give.
+
+    Where the step completes some, the others get what does not make those wait much longer. Long
+    ones always do, since decoding requests would feel them for many steps.
+    """
+    shares = share_rows(max(min(total, budget.num_rows), len(prompts)), prompts)
+    rest = [i for i, prompt in enumerate(prompts) if shares[i] < prompt.rows]
+    num_others = (
+        num_decodes + sum(prompt.rows for prompt in prompts) - sum(prompts[i].rows for i in rest)
+    )
+    are_long = all(prompts[i].is_long for i in rest)
+    if not rest or not (are_long or len(rest) < len(prompts)):
+        return shares
+    most = budget.beside(num_others) if num_others else budget.num_long_rows
+    if most < sum(shares[i] for i in rest):
+        fewer = share_rows(max(most, len(rest)), [prompts[i] for i in rest])
+        for index, rows in zip(rest, fewer, strict=True):
+            shares[index] = rows
     return shares
 
 
@@ -79,22 +104,3 @@ def num_unfinished(total: int, wanted: Sequence[int]) -> int:
         if total < 0:
             return len(wanted) - position
     return 0
-
-
-def rows_within(costs: Sequence[VerifyCost], limit_ms: float, most: int) -> int:
-    """The largest number of rows, up to ``most``, whose pass takes no longer than the limit.
-
-    A limit of 0 is none, and without measured costs there is nothing to go by.
-    """
-    measured = OnlineCosts.measured(costs)
-    if not limit_ms or measured is None:
-        return most
-    table = measured.at(0)
-    low, high = min(MIN_ROWS, most), most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if table.ms(middle) <= limit_ms:
-            low = middle
-        else:
-            high = middle - 1
-    return low

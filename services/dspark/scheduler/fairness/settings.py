@@ -9,7 +9,7 @@ from dspark.config import setting
 from dspark.request_class import RequestClass
 
 _SHARES = ("batch_share", "long_share", "tenant_share")
-_POSITIVE = ("ageing_s", "long_output_tokens")
+_POSITIVE = ("ageing_s", "long_output_tokens", "long_prompt_tokens")
 _NOT_NEGATIVE = (
     *("preempt_after_s", "max_prompt_ms", "interactive_max_wait_s", "batch_max_wait_s"),
     *("interactive_ttft_ms", "interactive_tpot_ms", "batch_ttft_ms", "batch_tpot_ms"),
@@ -42,6 +42,7 @@ class FairnessSettings:
         0.5, "share of the running requests that may be long while short ones wait"
     )
     long_output_tokens: int = setting(1024, "expected output from which on a request is long")
+    long_prompt_tokens: int = setting(1024, "prompt from which on a request is computed slowly")
     preempt_after_s: float = setting(
         0.5, "wait of an interactive request after which a batch request gives way to it"
     )
