@@ -121,32 +121,41 @@ class Batcher:
         if not live.waiting:
             return admitted
         pending = [request.num_pending_tokens for request in prefills]
+        # A tenant may have one prompt in work whatever others have.
+        tenants = {request.spec.tenant for request in prefills}
         slots = self._slots(live)
         num_rows = min(rows_left, self._prompt_budget.num_rows)
         while (request := live.waiting.peek(slots)) is not None:
             if len(live.running) >= self._max_running:
                 break
-            pending.append(len(request.token_ids))
-            if num_unfinished(num_rows, pending) > MAX_PARTIAL_PREFILLS:
-                break
+            key = live.waiting.key_of(request)
+            num_partial = num_unfinished(num_rows, [*pending, len(request.token_ids)])
+            if num_partial > MAX_PARTIAL_PREFILLS and key.tenant in tenants:
+                slots.block(key)
+                continue
             if not self._fits(request, live, num_free_blocks):
                 break
             num_free_blocks -= self._need(request)
-            slots.add(live.waiting.key_of(request))
+            pending.append(len(request.token_ids))
+            tenants.add(key.tenant)
+            slots.add(key)
             live.admit(request)
             admitted.append(request)
         return admitted
 
     def _make_way(self, live: LiveRequests, num_free_blocks: int) -> int:
-        """Preempt a batch request for one that has waited long; returns the blocks it frees."""
+        """Preempt a request for one that must not wait longer; returns the blocks it frees."""
         if not live.waiting or (request := live.waiting.peek(self._slots(live))) is None:
             return 0
-        now, after_s = monotonic(), self.settings.preempt_after_s
-        victim = who_gives_way(request, live.running, now, after_s)
-        if victim is None:
+        if monotonic() - request.arrived_at < self.settings.preempt_after_s:
             return 0
         num_left = num_free_blocks - self._growth(live.running)
         if len(live.running) < self._max_running and self._fits(request, live, num_left):
+            return 0
+        victim = who_gives_way(
+            request, live.running, live.waiting.shares, self._max_running, self.settings
+        )
+        if victim is None:
             return 0
         num_freed = self._blocks(victim.num_computed_tokens)
         live.give_way(victim)
@@ -157,9 +166,8 @@ class Batcher:
         return min(self.max_num_seqs, self.max_rows)
 
     def _slots(self, live: LiveRequests) -> SlotShares:
-        queue = live.waiting
-        running = map(queue.key_of, live.running)
-        return SlotShares(self._max_running, self.settings, running, queue.tenants, monotonic())
+        running = map(live.waiting.key_of, live.running)
+        return SlotShares(self._max_running, self.settings, running)
 
     def _fits(self, request: Request, live: LiveRequests, num_free_blocks: int) -> bool:
         # A prefix hit would need less, but is not known before the verifier looks.

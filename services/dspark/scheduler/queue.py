@@ -12,7 +12,6 @@ from dspark.scheduler.fairness.charges import Charges
 from dspark.scheduler.fairness.class_turns import ClassTurns
 from dspark.scheduler.fairness.lane import Lane, LaneKey
 from dspark.scheduler.fairness.output_lengths import OutputLengths
-from dspark.scheduler.fairness.recent_tenants import RecentTenants
 from dspark.scheduler.fairness.settings import FairnessSettings
 from dspark.scheduler.fairness.slot_shares import AnySlot, SlotRules
 from dspark.scheduler.fairness.waiting_work import Ahead, WaitingWork, Work
@@ -34,7 +33,6 @@ class WaitingQueue:
     """
 
     def __init__(self, max_waiting: int, settings: FairnessSettings | None = None) -> None:
-        self.tenants = RecentTenants()
         self.lengths = OutputLengths()
         self._settings = settings or FairnessSettings()
         self._max_waiting = max_waiting
@@ -56,7 +54,6 @@ class WaitingQueue:
     def push(self, request: Request) -> None:
         assert request not in self._waiting
         key, work = self.key_of(request), self.work_of(request)
-        self.tenants.seen(key.tenant, monotonic())
         self._charges.hold(request, self._shares(key.request_class))
         self._lanes.setdefault(key, Lane(self._settings.ageing_s)).push(request)
         self._work.add(request.share, work)
@@ -99,9 +96,17 @@ class WaitingQueue:
     def members(self) -> list[Request]:
         return list(self._waiting)
 
+    @property
+    def shares(self) -> set[Share]:
+        """Whose requests wait."""
+        return {Share(key.request_class, key.tenant) for key in self._lanes}
+
     def key_of(self, request: Request) -> LaneKey:
-        """Which requests it counts as one of."""
+        """Which requests it counts as one of; while it waits, this does not change."""
+        if request in self._waiting:
+            return self._waiting[request].lane
         is_long = self.lengths.expected(request) >= self._settings.long_output_tokens
+        is_long |= request.num_prompt_tokens >= self._settings.long_prompt_tokens
         return LaneKey(request.spec.request_class, request.spec.tenant, is_long)
 
     def work_of(self, request: Request) -> Work:
@@ -126,8 +131,4 @@ class WaitingQueue:
 
     def _shares(self, request_class: RequestClass) -> Collection[Share]:
         """Whose requests of a class wait."""
-        return {
-            Share(k.request_class, k.tenant)
-            for k in self._lanes
-            if k.request_class is request_class
-        }
+        return [share for share in self.shares if share.request_class is request_class]

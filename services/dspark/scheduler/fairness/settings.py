@@ -35,19 +35,16 @@ class FairnessSettings:
     tenant_share: float = setting(
         0.75, "share of the running requests that a tenant may have while others wait"
     )
-    newcomer_share: float = setting(
-        0.125, "largest share of the running requests kept free for tenants that run none"
-    )
     long_share: float = setting(
         0.5, "share of the running requests that may be long while short ones wait"
     )
     long_output_tokens: int = setting(1024, "expected output from which on a request is long")
-    long_prompt_tokens: int = setting(1024, "prompt from which on a request is computed slowly")
+    long_prompt_tokens: int = setting(1024, "prompt from which on a request is long")
     preempt_after_s: float = setting(
-        0.5, "wait of an interactive request after which a batch request gives way to it"
+        0.0, "wait after which another request gives way to an interactive one"
     )
     max_prompt_ms: float = setting(
-        100.0, "longest time that the prompts of a step may take; 0 means no limit"
+        75.0, "longest time that the prompts of a step may take; 0 means no limit"
     )
     interactive_max_wait_s: float = setting(
         0.0, "predicted wait above which interactive requests are refused; 0 means none are"
@@ -73,8 +70,6 @@ class FairnessSettings:
         for name in _SHARES:
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(f"{name} must be above 0 and below 1")
-        if not 0 <= self.newcomer_share < 1:
-            raise ValueError("newcomer_share must be from 0 to below 1")
         for name in _POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be above 0")
