@@ -63,8 +63,12 @@ class WaitingQueue:
         """The next request, which stays in the queue; None if ``slots`` lets none in."""
         slots = slots or AnySlot()
         lanes = {key: lane for key, lane in self._lanes.items() if slots.may_enter(key)}
-        patient = {key: lane for key, lane in lanes.items() if not slots.should_wait(key)}
-        return self._first(patient or lanes, monotonic()) if lanes else None
+        if not lanes:
+            return None
+        objections = {key: slots.objections(key) for key in lanes}
+        fewest = min(objections.values())
+        best = {key: lane for key, lane in lanes.items() if objections[key] == fewest}
+        return self._first(best, monotonic())
 
     def take(self, request: Request) -> None:
         """The request is admitted: it leaves the queue, and its tenant is charged for it."""

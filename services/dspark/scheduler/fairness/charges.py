@@ -23,6 +23,10 @@ class Charges:
         self._held: defaultdict[Share, set[Request]] = defaultdict(set)
         self._charged: dict[Request, float] = {}
 
+    def __len__(self) -> int:
+        """How many accounts there are."""
+        return len(self._accounts)
+
     def hold(self, request: Request, waiting: Collection[Share]) -> None:
         """The request waits from now on, beside those of ``waiting``."""
         if request.share not in waiting:

@@ -17,8 +17,8 @@ class SlotRules(Protocol):
         """Whether such a request may enter at all now."""
         ...
 
-    def should_wait(self, key: LaneKey) -> bool:
-        """Whether it may enter only if nobody else waits."""
+    def objections(self, key: LaneKey) -> int:
+        """How many reasons there are to let others go first; the fewer the better."""
         ...
 
 
@@ -28,8 +28,8 @@ class AnySlot:
     def may_enter(self, key: LaneKey) -> bool:
         return True
 
-    def should_wait(self, key: LaneKey) -> bool:
-        return False
+    def objections(self, key: LaneKey) -> int:
+        return 0
 
 
 class SlotShares:
@@ -60,7 +60,6 @@ class SlotShares:
     def may_enter(self, key: LaneKey) -> bool:
         return key not in self._blocked
 
-    def should_wait(self, key: LaneKey) -> bool:
-        if key.is_long and self._num_long >= self._max_long:
-            return True
-        return self._of_tenant[key.tenant] >= self._max_of_tenant
+    def objections(self, key: LaneKey) -> int:
+        is_beyond = self._of_tenant[key.tenant] >= self._max_of_tenant
+        return is_beyond + (key.is_long and self._num_long >= self._max_long)
