@@ -152,8 +152,9 @@ class Batcher:
         num_left = num_free_blocks - self._growth(live.running)
         if len(live.running) < self._max_running and self._fits(request, live, num_left):
             return 0
+        queue, num_slots = live.waiting, self._max_running
         victim = who_gives_way(
-            request, live.running, live.waiting.shares, self._max_running, self.settings
+            request, live.running, queue.shares, num_slots, self.settings, queue.round_of
         )
         if victim is None:
             return 0

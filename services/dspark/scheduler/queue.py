@@ -39,7 +39,7 @@ class WaitingQueue:
         self._lanes: dict[LaneKey, Lane] = {}
         self._waiting: dict[Request, _Waiting] = {}
         self._work = WaitingWork(self._settings.batch_share)
-        self._charges = Charges(self.lengths)
+        self._charges = Charges()
         self._turns = ClassTurns(self._settings.batch_share)
 
     def __len__(self) -> int:
@@ -73,10 +73,10 @@ class WaitingQueue:
     def take(self, request: Request) -> None:
         """The request is admitted: it leaves the queue, and its tenant is charged for it."""
         classes = {key.request_class for key in self._lanes}
-        shares = self._shares(request.spec.request_class)
+        shares, work = self._shares(request.spec.request_class), self.work_of(request)
         self.remove(request)
-        tokens = self._charges.charge(request, shares)
-        self._turns.took(request.spec.request_class, tokens, classes)
+        if self._charges.charge(request, shares):
+            self._turns.took(request.spec.request_class, work.total, classes)
 
     def remove(self, request: Request) -> None:
         """Take the request out; one that is not waiting is left alone."""
@@ -90,12 +90,16 @@ class WaitingQueue:
             del self._lanes[waiting.lane]
 
     def correct(self, request: Request) -> None:
-        """What is known of an admitted request has changed, and with it what it costs."""
+        """An admitted request has got further, or is known to have been cached in part."""
         self._charges.correct(request)
 
     def settle(self, request: Request) -> None:
         """The request, which does not wait, has left for good, and cost what it used."""
         self._charges.settle(request)
+
+    def round_of(self, share: Share) -> int:
+        """The lower, the sooner it is the turn of a tenant that waits or runs."""
+        return self._charges.round_of(share)
 
     def members(self) -> list[Request]:
         return list(self._waiting)

@@ -115,6 +115,7 @@ class ResultApplier:
         if is_first:
             self._totals.prompt_tokens += request.num_prompt_tokens
         request.commit(committed)
+        self._live.waiting.correct(request)
         self._totals.generation_tokens += len(committed)
         count_round((request.stats, self._totals.speculation), tree, result.accepted_nodes)
         self._totals.accepted.add(tree, result.accepted_nodes)

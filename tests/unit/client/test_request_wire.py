@@ -8,7 +8,9 @@ import pytest
 
 from dspark.client.wire import request_to_proto
 from dspark.errors import InvalidArgument
+from dspark.request_class import RequestClass
 from dspark.sampling import SpeculationParams
+from dspark.v1 import sampling_pb2
 
 
 def test_an_option_that_is_not_given_or_none_stays_unset() -> None:
@@ -34,6 +36,8 @@ def test_each_option_lands_in_its_field() -> None:
             "cache_salt": "salt",
             "priority": -2,
             "use_prefix_cache": False,
+            "request_class": "batch",
+            "user": "u",
             "request_id": "r",
             "timeout": 3.0,
         },
@@ -41,6 +45,7 @@ def test_each_option_lands_in_its_field() -> None:
     sampling = request.sampling
     assert (request.model, request.request_id, request.cache_salt) == ("m", "r", "salt")
     assert (request.priority, request.use_prefix_cache) == (-2, False)
+    assert (request.request_class, request.user) == (sampling_pb2.REQUEST_CLASS_BATCH, "u")
     assert list(request.stop_strings) == ["a", "b"]
     assert (sampling.max_tokens, sampling.temperature, sampling.top_k) == (5, 0.5, 3)
     assert (sampling.top_p, sampling.min_p, sampling.seed) == (0.25, 0.125, 2**64 - 1)
@@ -90,6 +95,9 @@ def test_speculation(value: bool | SpeculationParams, enabled: bool, sources: li
         ("x", {"seed": 2**64}, "seed"),
         ("x", {"temperature": "warm"}, "temperature"),
         ("x", {"stop": [1]}, "stop"),
+        ("x", {"request_class": "flex"}, "request_class"),
+        ("x", {"request_class": ["batch"]}, "request_class"),
+        ("x", {"user": 3}, "user"),
         ("x", {"stop": 1}, "stop"),
         ("x", {"stop_token_ids": [-1]}, "stop_token_ids"),
         ("x", {"speculation": {"enabled": True}}, "speculation"),
@@ -113,6 +121,12 @@ def test_an_unknown_option_is_a_type_error() -> None:
     options: Any = {"temprature": 1.0}
     with pytest.raises(TypeError, match="temprature"):
         request_to_proto("x", options)
+
+
+def test_a_class_is_itself_or_its_word() -> None:
+    for value in ("interactive", RequestClass.INTERACTIVE):
+        message = request_to_proto("x", {"request_class": value})
+        assert message.request_class == sampling_pb2.REQUEST_CLASS_INTERACTIVE
 
 
 def test_top_k_of_minus_1_means_all() -> None:

@@ -23,6 +23,7 @@ CASES = [
     (errors.PermissionDenied("x"), 403, "invalid_request_error", "permission_denied"),
     (errors.DuplicateRequest("r"), 409, "invalid_request_error", "duplicate_request"),
     (errors.QueueFull("x"), 429, "rate_limit_error", "rate_limit_exceeded"),
+    (errors.Overloaded("x"), 529, "server_error", "overloaded"),
     (errors.Unauthenticated("x"), 401, "authentication_error", "invalid_api_key"),
     (errors.NotReady("x"), 503, "server_error", "not_ready"),
     (errors.Draining("x"), 503, "server_error", "draining"),
@@ -36,8 +37,10 @@ CASES = [
 def test_an_error_becomes(error: errors.DSparkError, status: int, kind: str, code: str) -> None:
     response = response_of(error)
     assert response.status_code == status
-    assert ("retry-after" in response.headers) == (status in (429, 503))
+    assert ("retry-after" in response.headers) == (status in (429, 503, 529))
     assert ("www-authenticate" in response.headers) == (status == 401)
+    again = response_of(type(error)("x").retry_in(17)) if status in (429, 529) else None
+    assert again is None or again.headers["retry-after"] == "17"
     body = json.loads(bytes(response.body))
     param = error.metadata.get("field") or ("model" if code == "model_not_found" else None)
     # Whoever calls is not told what the services behind say of each other.

@@ -16,6 +16,7 @@ from dspark.gateway.openai_requests import (
     parse_completion,
 )
 from dspark.gateway.shortened import MAX_CHARS
+from dspark.request_class import RequestClass
 from dspark.sampling import SpeculationParams
 
 HELLO = {"role": "user", "content": "hi"}
@@ -366,3 +367,29 @@ def test_a_problem_is_told_in_the_words_of_json(fields: dict[str, Any], message:
     with pytest.raises(InvalidArgument) as caught:
         parse_chat(given | fields)
     assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("tier", "request_class"),
+    [
+        (None, RequestClass.INTERACTIVE),
+        ("auto", RequestClass.INTERACTIVE),
+        ("default", RequestClass.INTERACTIVE),
+        ("flex", RequestClass.BATCH),
+    ],
+)
+def test_a_service_tier_is_a_class(tier: str | None, request_class: RequestClass) -> None:
+    assert _completion(service_tier=tier).request_class is request_class
+    chat = chat_request(parse_chat({"messages": [HELLO], "service_tier": tier}), "r1")
+    assert chat.request_class is request_class
+
+
+@pytest.mark.parametrize("tier", ["priority", "scale", "", "FLEX"])
+def test_a_tier_that_there_is_none_of_is_refused_by_name(tier: str) -> None:
+    with pytest.raises(UnsupportedField, match="auto, default, flex") as caught:
+        _completion(service_tier=tier)
+    assert caught.value.field == "service_tier"
+
+
+def test_a_user_is_passed_on() -> None:
+    assert (_completion(user="u").user, _completion(user=None).user) == ("u", "")

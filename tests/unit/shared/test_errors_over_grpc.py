@@ -26,6 +26,7 @@ EXAMPLES: list[errors.DSparkError] = [
     errors.StaleStep(7, 9),
     errors.DuplicateRequest("r1"),
     errors.QueueFull("64 requests wait"),
+    errors.Overloaded("it would wait for 70 s").retry_in(40),
     errors.NotReady("the model is loading"),
     errors.Draining("shutting down"),
     errors.BackendUnavailable("verifier", "connection refused"),
@@ -106,6 +107,7 @@ async def test_an_error_arrives_as_it_was_raised(
     assert rebuilt.message == error.message
     assert rebuilt.metadata == error.metadata
     assert rebuilt.http_status == error.http_status
+    assert rebuilt.retry_after_s == error.retry_after_s
 
 
 async def test_a_service_that_refuses_its_caller_is_one_that_cannot_be_used(

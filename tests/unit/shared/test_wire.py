@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dspark import generation, proposal, sampling, step
 from dspark.errors import InvalidArgument
 from dspark.features import Features
+from dspark.request_class import RequestClass
 from dspark.v1 import candidates_service_pb2, sampling_pb2, tensor_pb2
 from dspark.wire import features as wire_features
 from dspark.wire import generation as wire_generation
@@ -137,6 +138,8 @@ REQUEST = st.builds(
     priority=st.integers(-(2**31), 2**31 - 1),
     use_prefix_cache=st.booleans(),
     committed_token_ids=TOKENS,
+    request_class=st.sampled_from(RequestClass),
+    tenant=NAMES,
 )
 EVENT = st.builds(generation.TokenChunk, TOKENS, U32) | st.builds(
     generation.TokensComplete,
@@ -271,3 +274,10 @@ def test_malformed_features_are_left_out_and_the_rest_stays(fault: dict[str, Any
     update = wire_proposal.update_from_proto(message)
     assert [s.request_id for s in update.sequences] == ["r"]
     assert [f.request_id for f in update.features] == ["s"]
+
+
+def test_a_class_that_is_not_set_is_interactive_and_an_unknown_one_is_refused() -> None:
+    assert wire_sampling.request_class_from_proto(0) is RequestClass.INTERACTIVE  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument) as caught:
+        wire_sampling.request_class_from_proto(7)  # type: ignore[arg-type]
+    assert caught.value.field == "request_class"

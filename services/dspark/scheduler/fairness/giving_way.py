@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from dspark.request_class import RequestClass
 from dspark.scheduler.fairness.settings import FairnessSettings
@@ -16,17 +16,22 @@ def who_gives_way(
     waiting: Collection[Share],
     num_slots: int,
     settings: FairnessSettings,
+    round_of: Callable[[Share], int],
 ) -> Request | None:
     """Of the requests that may be preempted, the one that has least to compute again.
 
     Batch requests give way to interactive ones. Of interactive ones, those do whose tenant has more
-    than its part of the ``num_slots`` places, to a tenant that has less: the places are divided
-    evenly between the tenants that run or are ``waiting``.
+    than its part of the ``num_slots`` places, to a tenant that has less than half of that and did
+    not use more lately, by ``round_of``. Each that runs or is ``waiting`` has an equal part.
     """
     if newcomer.spec.request_class is RequestClass.BATCH:
         return None
     victims = _of_batch(running, int(settings.batch_share * num_slots))
-    victims = victims or _beyond_their_part(newcomer.share, running, waiting, num_slots)
+    if not victims:
+        present = {r.share for r in running}.union(waiting)
+        present = {s for s in present if s.request_class is newcomer.spec.request_class}
+        part = max(1, num_slots // len(present))
+        victims = _beyond_their_part(newcomer.share, running, part, round_of)
     return min(victims, key=lambda request: request.num_computed_tokens, default=None)
 
 
@@ -39,11 +44,14 @@ def _of_batch(running: Sequence[Request], num_kept: int) -> list[Request]:
 
 
 def _beyond_their_part(
-    share: Share, running: Sequence[Request], waiting: Collection[Share], num_slots: int
+    share: Share, running: Sequence[Request], part: int, round_of: Callable[[Share], int]
 ) -> list[Request]:
     num_running = Counter(request.share for request in running)
-    present = {each for each in (*num_running, *waiting) if each[0] is share.request_class}
-    part = max(1, num_slots // len(present))
-    if num_running[share] >= part:
+    # Between the two bounds turns do it: each request that gives way is computed again.
+    if num_running[share] >= max(1, part // 2):
         return []
-    return [request for request in running if num_running[request.share] > part]
+    return [
+        request
+        for request in running
+        if num_running[request.share] > part and round_of(request.share) >= round_of(share)
+    ]

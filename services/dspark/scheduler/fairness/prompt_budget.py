@@ -10,6 +10,10 @@ from dspark.step import VerifyCost
 
 # However slow the verifier is, prompts get on.
 MIN_ROWS = 16
+# Part of the best speed in rows a second that is enough: the rest would take much larger passes.
+ENOUGH = 0.85
+# About what a step takes beside its pass.
+STEP_MS = 3.0
 # What a step that completes prompts may take, as a multiple, to get on with others as well.
 STRETCH = 1.25
 
@@ -17,8 +21,9 @@ STRETCH = 1.25
 class PromptBudget:
     """Goes by the verifier's measured costs; without any, ``max_rows`` is the only bound.
 
-    A pass of prompt rows alone takes ``limit_ms`` at most, or half of it where all prompts are long
-    ones; 0 means no limit.
+    Prompts get the fewest rows that are computed at nearly full speed: whoever comes meanwhile
+    waits for the step to end. A pass of them alone takes ``limit_ms`` at most; 0 means that only
+    ``max_rows`` limits them. Where all prompts are long ones they get half.
     """
 
     def __init__(self, costs: CostTable | None, limit_ms: float, max_rows: int) -> None:
@@ -26,9 +31,10 @@ class PromptBudget:
         self._max_rows = max_rows
         self.num_rows = self.num_long_rows = max_rows
         if costs is not None and limit_ms:
+            most = min(_rows_within(costs, limit_ms, max_rows), _enough_rows(costs, max_rows))
             least = min(MIN_ROWS, max_rows)
-            self.num_rows = max(_rows_within(costs, limit_ms, max_rows), least)
-            self.num_long_rows = max(_rows_within(costs, limit_ms / 2, max_rows), least)
+            self.num_rows = max(most, least)
+            self.num_long_rows = max(most // 2, least)
 
     @classmethod
     def measured(cls, costs: Sequence[VerifyCost], limit_ms: float, max_rows: int) -> PromptBudget:
@@ -42,6 +48,12 @@ class PromptBudget:
             return self._max_rows
         limit_ms = self._costs.ms(num_rows) * STRETCH
         return _rows_within(self._costs, limit_ms, self._max_rows) - num_rows
+
+
+def _enough_rows(costs: CostTable, max_rows: int) -> int:
+    speeds = [rows / (costs.ms(rows) + STEP_MS) for rows in range(1, max_rows + 1)]
+    enough = ENOUGH * max(speeds)
+    return next(rows for rows, speed in enumerate(speeds, 1) if speed >= enough)
 
 
 def _rows_within(costs: CostTable, limit_ms: float, max_rows: int) -> int:

@@ -33,7 +33,7 @@ class FairnessSettings:
         0.1, "share of the tokens that batch requests get while interactive ones wait"
     )
     tenant_share: float = setting(
-        0.75, "share of the running requests that a tenant may have while others wait"
+        0.9, "share of the running requests that a tenant may have while others wait"
     )
     long_share: float = setting(
         0.5, "share of the running requests that may be long while short ones wait"
@@ -44,7 +44,7 @@ class FairnessSettings:
         0.0, "wait after which another request gives way to an interactive one"
     )
     max_prompt_ms: float = setting(
-        75.0, "longest time that the prompts of a step may take; 0 means no limit"
+        100.0, "longest time that the prompts of a step may take; 0 means no limit"
     )
     interactive_max_wait_s: float = setting(
         0.0, "predicted wait above which interactive requests are refused; 0 means none are"

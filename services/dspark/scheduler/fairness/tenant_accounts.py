@@ -2,8 +2,7 @@
 
 This is deficit round robin (Shreedhar and Varghese, 1995) with accounts in place of a ring, as in
 the virtual token counter (Sheng et al., 2024): a tenant is charged when a request of it is
-admitted, and may go on while its account is in the lowest round. What is charged is a guess that is
-corrected later.
+admitted and as tokens are generated, and may go on while its account is in the lowest round.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Generic, TypeVar
 
 Tenant = TypeVar("Tenant", bound=Hashable)
 # Tokens of a round: accounts that differ by less are equal.
-QUANTUM = 256
+QUANTUM = 32
 
 
 class TenantAccounts(Generic[Tenant]):

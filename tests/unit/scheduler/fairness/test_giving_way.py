@@ -7,7 +7,7 @@ from dspark.request_class import RequestClass
 from dspark.sampling import SamplingParams
 from dspark.scheduler.fairness.giving_way import who_gives_way
 from dspark.scheduler.fairness.settings import FairnessSettings
-from dspark.scheduler.request import Request
+from dspark.scheduler.request import Request, Share
 
 INTERACTIVE, BATCH = RequestClass.INTERACTIVE, RequestClass.BATCH
 SETTINGS = FairnessSettings(batch_share=0.25)
@@ -20,8 +20,13 @@ def make(tenant: str, request_class: RequestClass = INTERACTIVE, num_computed: i
     return request
 
 
-def choose(newcomer: Request, running: list[Request], num_slots: int) -> Request | None:
-    return who_gives_way(newcomer, running, [newcomer.share], num_slots, SETTINGS)
+def choose(
+    newcomer: Request, running: list[Request], num_slots: int, rounds: dict[str, int] | None = None
+) -> Request | None:
+    def round_of(share: Share) -> int:
+        return (rounds or {}).get(share.tenant, 0)
+
+    return who_gives_way(newcomer, running, [newcomer.share], num_slots, SETTINGS, round_of)
 
 
 def test_of_batch_requests_the_one_with_least_to_lose_gives_way() -> None:
@@ -45,9 +50,15 @@ def test_a_tenant_beyond_its_part_gives_way_to_one_that_has_less() -> None:
     running = [make("a", num_computed=computed) for computed in (900, 10, 500, 70)]
     assert choose(make("b"), running, 4) is running[1]
     running[1] = make("b")
-    assert choose(make("b"), running, 4) is running[3]
-    running[3] = make("b")
+    # From half of its part on, it waits for its turn.
     assert choose(make("b"), running, 4) is None
+    assert choose(make("c"), [running[0], *running[2:], make("a")], 4) is not None
+
+
+def test_a_tenant_that_used_more_lately_waits_for_its_turn() -> None:
+    running = [make("a")] * 4
+    assert choose(make("b"), running, 4, {"a": 7, "b": 7}) is running[0]
+    assert choose(make("b"), running, 4, {"a": 7, "b": 8}) is None
 
 
 def test_nobody_gives_way_to_a_request_of_the_same_tenant_or_of_batch() -> None:

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dspark.scheduler.cost_table import CostTable
-from dspark.scheduler.fairness.prompt_budget import MIN_ROWS, STRETCH, PromptBudget
+from dspark.scheduler.fairness.prompt_budget import (
+    ENOUGH,
+    MIN_ROWS,
+    STEP_MS,
+    STRETCH,
+    PromptBudget,
+)
 from dspark.scheduler.fairness.row_shares import (
     WantedRows,
     num_unfinished,
@@ -87,9 +93,17 @@ def test_a_long_prompt_leaves_most_of_a_step_to_those_that_decode() -> None:
 
 
 def test_a_budget_is_what_the_costs_allow() -> None:
-    budget = PromptBudget(LINEAR, 100.0, 512)
-    assert LINEAR.ms(budget.num_rows) <= 100 < LINEAR.ms(budget.num_rows + 1)
-    assert LINEAR.ms(budget.num_long_rows) <= 50 < LINEAR.ms(budget.num_long_rows + 1)
+    budget = PromptBudget(LINEAR, 50.0, 512)
+    assert LINEAR.ms(budget.num_rows) <= 50 < LINEAR.ms(budget.num_rows + 1)
+    assert budget.num_long_rows == budget.num_rows // 2
+
+
+def test_a_budget_ends_where_larger_passes_are_hardly_faster() -> None:
+    def speed(rows: int) -> float:
+        return rows / (LINEAR.ms(rows) + STEP_MS)
+
+    num_rows = PromptBudget(LINEAR, 1000.0, 512).num_rows
+    assert speed(num_rows - 1) < ENOUGH * speed(512) <= speed(num_rows) and num_rows < 100
 
 
 @pytest.mark.parametrize(
