@@ -184,7 +184,6 @@ class LiveRequests:
             if request.is_running:
                 self.requeue(request)
             self.waiting.remove(request)
-            self.waiting.settle(request)
             del self._by_id[request.request_id]
             self._tell_end(request, False)
         return requests
@@ -212,6 +211,5 @@ class LiveRequests:
         if request.status is RequestStatus.RUNNING:
             self.running.remove(request)
         self.waiting.remove(request)
-        self.waiting.settle(request)
         request.finish()
         del self._by_id[request.request_id]

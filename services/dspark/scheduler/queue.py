@@ -74,28 +74,18 @@ class WaitingQueue:
         """The request is admitted: it leaves the queue, and its tenant is charged for it."""
         classes = {key.request_class for key in self._lanes}
         shares, work = self._shares(request.spec.request_class), self.work_of(request)
-        self.remove(request)
+        self._leave(request)
         if self._charges.charge(request, shares):
             self._turns.took(request.spec.request_class, work.total, classes)
 
     def remove(self, request: Request) -> None:
-        """Take the request out; one that is not waiting is left alone."""
-        waiting = self._waiting.pop(request, None)
-        if waiting is None:
-            return
-        self._work.remove(request.share, waiting.work)
-        lane = self._lanes[waiting.lane]
-        lane.discard(request)
-        if not lane:
-            del self._lanes[waiting.lane]
+        """The request has ended, or goes on elsewhere; harmless if it does not wait."""
+        self._leave(request)
+        self._charges.settle(request)
 
     def correct(self, request: Request) -> None:
         """An admitted request has got further, or is known to have been cached in part."""
         self._charges.correct(request)
-
-    def settle(self, request: Request) -> None:
-        """The request, which does not wait, has left for good, and cost what it used."""
-        self._charges.settle(request)
 
     def round_of(self, share: Share) -> int:
         """The lower, the sooner it is the turn of a tenant that waits or runs."""
@@ -124,6 +114,16 @@ class WaitingQueue:
     def ahead_of(self, request: Request) -> Ahead:
         """What goes before a request that would come now."""
         return self._work.ahead(request.share, self.work_of(request))
+
+    def _leave(self, request: Request) -> None:
+        waiting = self._waiting.pop(request, None)
+        if waiting is None:
+            return
+        self._work.remove(request.share, waiting.work)
+        lane = self._lanes[waiting.lane]
+        lane.discard(request)
+        if not lane:
+            del self._lanes[waiting.lane]
 
     def _first(self, lanes: dict[LaneKey, Lane], now: float) -> Request:
         best_level = min(lane.best_level for lane in lanes.values())
