@@ -116,3 +116,20 @@ async def test_a_class_that_is_not_known_is_refused_by_name(verifier: FakeVerifi
         with pytest.raises(InvalidArgument) as caught:
             await start(scheduler, "r", 4, request_class=9)
     assert caught.value.field == "request_class"
+
+
+async def test_a_tenant_that_fills_the_queue_does_not_keep_others_out(
+    verifier: FakeVerifier,
+) -> None:
+    async with running_scheduler(verifier.target, max_num_seqs=1, max_waiting=3) as scheduler:
+        status = scheduler.server.scheduler
+        tasks = []
+        for index in range(4):
+            tasks.append(start(scheduler, f"a{index}", 10, tenant="a"))
+            await until(lambda n=index: status.status.num_running + status.status.num_waiting > n)
+            await until(lambda: bool(verifier.plans))
+        calm = start(scheduler, "b", 10, tenant="b")
+        with pytest.raises(QueueFull, match="its place"):
+            await tasks[3]
+        streams = await asyncio.gather(*tasks[:3], calm)
+    assert [len(streamed.token_ids) for streamed in streams] == [10] * 4

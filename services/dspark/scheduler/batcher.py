@@ -188,7 +188,7 @@ class Batcher:
                 request.num_pending_tokens,
                 (request.spec.request_class.rank, num_running[request.spec.tenant]),
                 request.spec.tenant,
-                request.num_prompt_tokens >= self.settings.long_prompt_tokens,
+                request.num_uncached_tokens >= self.settings.long_prompt_tokens,
             )
             for request in prefills
         ]

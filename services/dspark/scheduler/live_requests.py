@@ -6,14 +6,14 @@ import itertools
 from collections.abc import Callable
 
 from dspark.clock import monotonic
-from dspark.errors import DSparkError, DuplicateRequest, UnknownRequest
+from dspark.errors import DSparkError, DuplicateRequest, QueueFull, UnknownRequest
 from dspark.generation import RequestSpec, TokensComplete
 from dspark.sampling import FinishReason
 from dspark.scheduler.fairness.settings import FairnessSettings
 from dspark.scheduler.fairness.token_rates import TokenRates
 from dspark.scheduler.fairness.wait_forecast import WaitForecast
 from dspark.scheduler.queue import WaitingQueue
-from dspark.scheduler.request import Request, RequestStatus, is_natural
+from dspark.scheduler.request import Request, RequestStatus, Share, is_natural
 from dspark.scheduler.stats import Totals
 from dspark.scheduler.step_timing import breakdown
 from dspark.step import SequenceRef
@@ -82,8 +82,11 @@ class LiveRequests:
         """``listener(request, completed)`` is called when a request ends."""
         self._tell_end = listener
 
-    def submit(self, spec: RequestSpec) -> Request:
-        """Queue a checked request; raises DuplicateRequest, QueueFull or Overloaded."""
+    def submit(self, spec: RequestSpec, *, is_full: bool = False) -> Request:
+        """Queue a checked request; raises DuplicateRequest, QueueFull or Overloaded.
+
+        Where too many wait already, it can only take the place of another.
+        """
         if spec.request_id in self._by_id:
             raise DuplicateRequest(spec.request_id)
         request = Request(spec, self._numbers.next_arrival())
@@ -91,6 +94,8 @@ class LiveRequests:
             # A client that has tokens already cannot turn elsewhere.
             if not spec.committed_token_ids:
                 self._forecast.check(request, self.waiting.ahead_of(request))
+            if is_full:
+                self._make_place(request.share)
             self.waiting.push_new(request)
         self._by_id[spec.request_id] = request
         if request.num_remaining_tokens <= 0:
@@ -196,6 +201,17 @@ class LiveRequests:
     def take_releases(self) -> tuple[SequenceRef, ...]:
         releases, self.releases = tuple(self.releases), []
         return releases
+
+    def _make_place(self, share: Share) -> None:
+        """Refuse one that waits, of a tenant that has more; raises QueueFull if none has."""
+        request = self.waiting.to_displace(share)
+        if request is None:
+            raise QueueFull(f"{len(self.waiting)} requests are waiting already")
+        refusal = QueueFull("its place in the full queue went to a tenant that has fewer there")
+        self._release_and_drop(request)
+        self._totals.count_end(FinishReason.ERROR)
+        self._totals.classes.refused(request.spec.request_class, refusal)
+        request.stream.fail(refusal)
 
     def _count_served(self, request: Request, *, has_failed: bool = False) -> None:
         targets = self._settings.targets(request.spec.request_class)

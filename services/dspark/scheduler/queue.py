@@ -83,6 +83,16 @@ class WaitingQueue:
         self._leave(request)
         self._charges.settle(request)
 
+    def to_displace(self, share: Share) -> Request | None:
+        """Who has to leave a full queue for a request of ``share``, so that no tenant fills it.
+
+        It is the last of the longest queue of a tenant and class, if that is longer than this one;
+        never one that has tokens already.
+        """
+        longest = self._work.longest_besides(share)
+        new = [r for r in self._waiting if r.share == longest and not r.num_generated_tokens]
+        return max(new, key=lambda request: request.arrival, default=None)
+
     def correct(self, request: Request) -> None:
         """An admitted request has got further, or is known to have been cached in part."""
         self._charges.correct(request)

@@ -89,6 +89,11 @@ class Request:
         return len(self.spec.prompt_token_ids)
 
     @property
+    def num_uncached_tokens(self) -> int:
+        """Prompt tokens that have to be computed, as far as is known."""
+        return self.num_prompt_tokens - (self.num_cached_tokens or 0)
+
+    @property
     def num_generated_tokens(self) -> int:
         return len(self.token_ids) - self.num_prompt_tokens
 

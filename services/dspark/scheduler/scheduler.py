@@ -11,7 +11,6 @@ from dspark.errors import (
     DSparkError,
     DuplicateRequest,
     NotReady,
-    QueueFull,
     UnknownRequest,
 )
 from dspark.generation import RequestSpec
@@ -77,9 +76,8 @@ class Scheduler:
         if self.pool.home_of(spec.request_id) is not None:
             raise DuplicateRequest(spec.request_id)
         with self.totals.classes.refusals_of(spec.request_class):
-            if (num_waiting := self.status.num_waiting) >= self._config.max_waiting:
-                raise QueueFull(f"{num_waiting} requests are waiting already")
-            request = worker.live.submit(spec)
+            is_full = self.status.num_waiting >= self._config.max_waiting
+            request = worker.live.submit(spec, is_full=is_full)
         worker.wake()
         return request
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from dspark.generation import RequestSpec
 from dspark.sampling import SamplingParams
 from dspark.scheduler.batcher import MAX_PARTIAL_PREFILLS, Batch, Batcher
+from dspark.scheduler.cost_table import CostTable
+from dspark.scheduler.fairness.prompt_budget import PromptBudget
 from dspark.scheduler.fairness.row_shares import share_evenly
 from dspark.scheduler.live_requests import LiveRequests, Numbers
 from dspark.scheduler.request import Request
@@ -141,6 +143,60 @@ def test_blocks_that_running_prompts_will_take_are_not_given_away(live: LiveRequ
 def test_an_only_request_is_admitted_whatever_is_free(live: LiveRequests) -> None:
     submit(live, 40)
     assert make_batcher(num_blocks=11).schedule(live, 0).num_rows == 32
+
+
+def of_tenants(live: LiveRequests, *asked: tuple[str, int]) -> list[Request]:
+    return [
+        live.submit(RequestSpec(f"{tenant}{len(live)}", (1,) * n, SamplingParams(), tenant=tenant))
+        for tenant, n in asked
+    ]
+
+
+def test_many_short_prompts_are_admitted_beside_long_ones(live: LiveRequests) -> None:
+    submit(live, *[500] * MAX_PARTIAL_PREFILLS)
+    batcher = make_batcher(max_num_seqs=20, max_rows=64)
+    run(batcher.schedule(live, 10_000))
+    short = submit(live, *[4] * 8)
+    batch = batcher.schedule(live, 10_000)
+    assert all(rows_of(batch)[request.request_id] == 4 for request in short)
+
+
+def test_a_tenant_is_not_kept_out_by_long_prompts_of_another(live: LiveRequests) -> None:
+    of_tenants(live, *[("a", 500)] * 8)
+    batcher = make_batcher(max_num_seqs=20, max_rows=64)
+    run(batcher.schedule(live, 10_000))
+    (newcomer,) = of_tenants(live, ("b", 500))
+    batch = batcher.schedule(live, 10_000)
+    assert newcomer.is_running and len(live.running) == MAX_PARTIAL_PREFILLS + 1
+    # The tenant that runs least goes first.
+    assert max(batch.scheduled, key=lambda rows: rows.max_pending_rows).request is newcomer
+
+
+def test_prompts_take_no_more_rows_than_their_budget(live: LiveRequests) -> None:
+    submit(live, 500, 500)
+    budget = PromptBudget(CostTable([(1, 50.0), (101, 150.0)]), 70.0, 64)
+    batch = Batcher(8, 64, 4, 1000, budget).schedule(live, 1000)
+    assert batch.num_rows == 21 and batch.max_nodes == 43
+
+
+def test_a_full_batch_gives_way_to_another_tenant_with_its_blocks(live: LiveRequests) -> None:
+    of_tenants(live, *[("a", 8)] * 4)
+    batcher = make_batcher(max_num_seqs=4, num_blocks=13)
+    run(batcher.schedule(live, 13))
+    (newcomer,) = of_tenants(live, ("b", 8))
+    batch = batcher.schedule(live, 5)
+    assert newcomer.is_running and len(live.running) == 4
+    assert [ref.request_id[0] for ref in live.take_releases()] == ["a"]
+    assert rows_of(batch)[newcomer.request_id] == 8
+
+
+def test_nobody_gives_way_while_there_is_room(live: LiveRequests) -> None:
+    of_tenants(live, *[("a", 8)] * 3)
+    batcher = make_batcher(max_num_seqs=4)
+    run(batcher.schedule(live, 1000))
+    of_tenants(live, ("b", 8))
+    batcher.schedule(live, 1000)
+    assert len(live.running) == 4 and not live.take_releases()
 
 
 @given(st.integers(0, 100), st.lists(st.integers(1, 60), max_size=8))

@@ -120,3 +120,22 @@ def test_epochs_are_larger_than_the_time_and_than_what_a_verifier_knows(totals: 
     live.requeue(request, known_epoch=900)
     live.admit(request)
     assert request.epoch == 901
+
+
+async def test_a_tenant_with_few_requests_gets_a_place_in_a_queue_that_another_filled(
+    totals: Totals,
+) -> None:
+    live = LiveRequests(4, Numbers(lambda: 10), totals)
+    resumed = live.submit(spec("a0", tenant="a", committed_token_ids=(5,)))
+    flood = [live.submit(spec(f"a{index}", tenant="a")) for index in range(1, 4)]
+    calm = live.submit(spec("b0", tenant="b"), is_full=True)
+    with pytest.raises(QueueFull):
+        live.submit(spec("a4", tenant="a"), is_full=True)
+    assert set(live.waiting.members()) == {resumed, *flood[:2], calm}
+    with pytest.raises(QueueFull, match="its place"):
+        [event async for event in flood[2].stream]
+    # Two of each wait now beside the one that has tokens: nobody has to leave for another.
+    live.submit(spec("b1", tenant="b"), is_full=True)
+    with pytest.raises(QueueFull, match="4 requests are waiting"):
+        live.submit(spec("b2", tenant="b"), is_full=True)
+    assert totals.classes.refusals.total() == 2 and totals.finished[FinishReason.ERROR] == 2

@@ -65,5 +65,4 @@ class Charges:
 
 
 def _cost(request: Request) -> int:
-    num_uncached = request.num_prompt_tokens - (request.num_cached_tokens or 0)
-    return num_uncached + request.num_generated_tokens
+    return request.num_uncached_tokens + request.num_generated_tokens

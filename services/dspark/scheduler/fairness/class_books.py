@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dspark.errors import Overloaded, QueueFull
+from dspark.errors import DSparkError, Overloaded, QueueFull
 from dspark.metrics import buckets
 from dspark.metrics.distribution import Distribution
 from dspark.request_class import RequestClass
@@ -41,8 +41,11 @@ class ClassBooks:
         try:
             yield
         except REFUSALS as error:
-            self.refusals[request_class, error.reason] += 1
+            self.refused(request_class, error)
             raise
+
+    def refused(self, request_class: RequestClass, error: DSparkError) -> None:
+        self.refusals[request_class, error.reason] += 1
 
 
 def meets(request: Request, targets: Targets, now: float) -> bool:

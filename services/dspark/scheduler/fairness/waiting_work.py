@@ -56,6 +56,12 @@ class WaitingWork:
         if not self._counts[share]:
             del self._sums[share], self._counts[share]
 
+    def longest_besides(self, share: Share) -> Share | None:
+        """Whose queue is the longest, if that of ``share`` is at least two requests shorter."""
+        longest = max(self._counts, key=lambda each: self._counts[each], default=share)
+        is_longer = self._counts[longest] > self._counts.get(share, 0) + 1
+        return longest if is_longer else None
+
     def ahead(self, share: Share, work: Work) -> Ahead:
         """What goes before a request that comes now with ``work`` of its own.
 

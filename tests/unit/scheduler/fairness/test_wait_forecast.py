@@ -86,6 +86,15 @@ def test_before_batch_go_all_interactive_ones_and_before_those_its_share() -> No
     assert waiting.ahead(A, Work(1, 0)) == Ahead(Work(300, 0), Work(300, 0))
 
 
+def test_the_longest_queue_is_one_that_is_longer_by_two() -> None:
+    waiting = WaitingWork(batch_share=0.1)
+    assert waiting.longest_besides(A) is None
+    waiting.add(B, Work(1, 1))
+    assert waiting.longest_besides(A) is None
+    waiting.add(B, Work(1, 1))
+    assert waiting.longest_besides(A) == B and waiting.longest_besides(B) is None
+
+
 def test_what_left_is_not_counted() -> None:
     waiting = WaitingWork(batch_share=0.1)
     waiting.add(A, Work(100, 10))
