@@ -98,16 +98,16 @@ def test_two_tenants_that_flood_get_equal_tokens(
     asks = [
         Ask(0.0, f"{tenant}{index}", prompt, output, tenant)
         for tenant, prompt, output in zip("ab", prompts, outputs, strict=True)
-        for index in range(4000)
+        for index in range(1000)
     ]
-    tokens = VirtualServer(DEVICE, max_num_seqs=16).run(asks, 60.0).tokens
+    tokens = VirtualServer(DEVICE, max_num_seqs=16).run(asks, 20.0).tokens
     assert tokens["a"] == pytest.approx(tokens["b"], rel=0.1)
 
 
 def test_batch_goes_on_while_interactive_requests_flood() -> None:
-    asks = [Ask(0.0, f"now{index}", 50, 50) for index in range(3000)]
-    asks += [Ask(0.0, f"later{i}", 50, 50, request_class=BATCH) for i in range(3000)]
-    ended = VirtualServer(DEVICE, max_num_seqs=16).run(asks, 30.0).ended_s
+    asks = [Ask(0.0, f"now{index}", 50, 50) for index in range(1000)]
+    asks += [Ask(0.0, f"later{i}", 50, 50, request_class=BATCH) for i in range(300)]
+    ended = VirtualServer(DEVICE, max_num_seqs=16).run(asks, 20.0).ended_s
     num_batch = sum(name.startswith("later") for name in ended)
     assert num_batch == pytest.approx(0.1 * len(ended), rel=0.2)
 
