@@ -94,12 +94,12 @@ class Batcher:
 
     def schedule(self, live: LiveRequests, num_free_blocks: int) -> Batch:
         """Admit what fits, then share the rows. Admitted requests become running."""
-        num_free_blocks += self._make_way(live, num_free_blocks)
-        num_free_blocks -= self._growth(live.running)
+        urgent, num_freed = self._make_way(live, num_free_blocks)
+        num_free_blocks += num_freed - self._growth(live.running)
         decodes = [r for r in live.running if r.num_pending_tokens == 1]
         prefills = [r for r in live.running if r.num_pending_tokens > 1]
         rows_left = self.max_rows - len(decodes)
-        admitted = self._admit(live, prefills, rows_left, num_free_blocks)
+        admitted = self._admit(live, prefills, rows_left, num_free_blocks, urgent)
         prefills.extend(admitted)
         shares = self._shares(prefills, live.running, len(decodes))
         is_new = set(admitted)
@@ -115,8 +115,14 @@ class Batcher:
         )
 
     def _admit(
-        self, live: LiveRequests, prefills: Sequence[Request], rows_left: int, num_free_blocks: int
+        self,
+        live: LiveRequests,
+        prefills: Sequence[Request],
+        rows_left: int,
+        num_free_blocks: int,
+        urgent: Request | None,
     ) -> list[Request]:
+        """Admit what fits, ``urgent`` before all others."""
         admitted: list[Request] = []
         if not live.waiting:
             return admitted
@@ -125,7 +131,8 @@ class Batcher:
         tenants = {request.spec.tenant for request in prefills}
         slots = self._slots(live)
         num_rows = min(rows_left, self._prompt_budget.num_rows)
-        while (request := live.waiting.peek(slots)) is not None:
+        while (request := urgent or live.waiting.peek(slots)) is not None:
+            urgent = None
             if len(live.running) >= self._max_running:
                 break
             key = live.waiting.key_of(request)
@@ -143,24 +150,28 @@ class Batcher:
             admitted.append(request)
         return admitted
 
-    def _make_way(self, live: LiveRequests, num_free_blocks: int) -> int:
-        """Preempt a request for one that must not wait longer; returns the blocks it frees."""
+    def _make_way(self, live: LiveRequests, num_free_blocks: int) -> tuple[Request | None, int]:
+        """Preempt a request for one that must not wait longer.
+
+        Returns that one, and how many blocks are freed for it; None and 0 if nobody has to go.
+        """
+        nothing = None, 0
         if not live.waiting or (request := live.waiting.peek(self._slots(live))) is None:
-            return 0
+            return nothing
         if monotonic() - request.arrived_at < self.settings.preempt_after_s:
-            return 0
+            return nothing
         num_left = num_free_blocks - self._growth(live.running)
         if len(live.running) < self._max_running and self._fits(request, live, num_left):
-            return 0
+            return nothing
         queue, num_slots = live.waiting, self._max_running
         victim = who_gives_way(
             request, live.running, queue.shares, num_slots, self.settings, queue.round_of
         )
         if victim is None:
-            return 0
+            return nothing
         num_freed = self._blocks(victim.num_computed_tokens)
         live.give_way(victim)
-        return num_freed
+        return request, num_freed
 
     @property
     def _max_running(self) -> int:

@@ -121,7 +121,7 @@ class LiveRequests:
         self.waiting.push(request)
 
     def give_way(self, request: Request) -> None:
-        """Requeue a running request for one that has waited too long; each once at most."""
+        """Requeue a running request for one that must not wait."""
         self._totals.num_preemptions += 1
         request.has_given_way = True
         self.requeue(request)
