@@ -77,6 +77,7 @@ class SchedulerConfig(BackendTransportSettings, LogSettings):
     failover_s: float = setting(
         1.0, "how long they wait for it while another verifier can go on with them"
     )
+    rebalance: bool = setting(True, "move requests to verifiers at which they end much sooner")
     stall_s: float = setting(30.0, "time without a finished step that counts as unhealthy")
     drain_s: float = setting(30.0, "time for running requests to end after SIGTERM")
     metrics_port: int = setting(0, "port of /metrics; 0 means none")

@@ -42,6 +42,10 @@ class Request:
     epoch: int = 0
     num_computed_tokens: int = 0
     num_cached_tokens: int | None = None
+    # Of its first tokens, those that its verifier probably has cached.
+    num_likely_cached: int = 0
+    # Times that it went on at another verifier while it ran.
+    num_moves: int = 0
     # Times the verifier lost the sequence or had no room for it alone, since the last commit.
     num_setbacks: int = 0
     stats: SpeculationStats = field(default_factory=SpeculationStats)

@@ -7,6 +7,7 @@ import logging
 
 from dspark import rpc
 from dspark.background_task import start_background
+from dspark.scheduler.balancer import Balancer
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.scheduler import Scheduler
 from dspark.scheduler.servicer import SERVICE, SchedulerServicer
@@ -30,7 +31,8 @@ class SchedulerServer:
         self._config = config
         self._books = books = new_books(config)
         maker = GrpcWorkerMaker(config, books)
-        self._pool = WorkerPool(lambda: watch_addresses(config.verifier), maker)
+        self._pool = WorkerPool(lambda: watch_addresses(config.verifier), maker, books)
+        self._balancer = Balancer(self._pool, books.outputs, is_balancing=config.rebalance)
         self.scheduler = Scheduler(config, self._pool, books)
         self._server = rpc.Server([SERVICE], config.serving(config.allow_peers))
         add_SchedulerServiceServicer_to_server(SchedulerServicer(self.scheduler), self._server.grpc)
@@ -41,6 +43,7 @@ class SchedulerServer:
         port = await self._server.start(self._config.listen)
         self._tasks = [
             start_background(self.scheduler.run(), "scheduler"),
+            start_background(self._balancer.run(), "balancer"),
             start_background(self._watch_health(), "health"),
             start_background(self._save_calibration(), "calibration"),
         ]
@@ -54,6 +57,7 @@ class SchedulerServer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._balancer.close()
         await self._pool.close()
         self._books.calibrations.save()
         if self._books.decisions is not None:

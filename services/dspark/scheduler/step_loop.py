@@ -96,6 +96,7 @@ class StepLoop:
         """Step until the task is cancelled or VerifierLost is raised."""
         while True:
             await self._wait_for_work()
+            self._live.let_go()
             try:
                 await self.step()
             except VerifierLost:
