@@ -55,6 +55,7 @@ class Scheduler:
 
     def __init__(self, config: SchedulerConfig, pool: WorkerPool, books: Books) -> None:
         self.pool = pool
+        self.books = books
         self.totals = books.totals
         self.timings = books.timings
         self._config = config

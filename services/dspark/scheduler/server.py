@@ -11,6 +11,7 @@ from dspark.scheduler.balancer import Balancer
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.scheduler import Scheduler
 from dspark.scheduler.servicer import SERVICE, SchedulerServicer
+from dspark.scheduler.shipping import BlockShipping
 from dspark.scheduler.worker_maker import GrpcWorkerMaker, new_books
 from dspark.scheduler.worker_pool import WorkerPool
 from dspark.service_addresses import watch_addresses
@@ -32,7 +33,12 @@ class SchedulerServer:
         self._books = books = new_books(config)
         maker = GrpcWorkerMaker(config, books)
         self._pool = WorkerPool(lambda: watch_addresses(config.verifier), maker, books)
-        self._balancer = Balancer(self._pool, books.outputs, is_balancing=config.rebalance)
+        self._balancer = Balancer(
+            self._pool,
+            books.outputs,
+            BlockShipping(maker.client_of),
+            is_balancing=config.rebalance,
+        )
         self.scheduler = Scheduler(config, self._pool, books)
         self._server = rpc.Server([SERVICE], config.serving(config.allow_peers))
         add_SchedulerServiceServicer_to_server(SchedulerServicer(self.scheduler), self._server.grpc)

@@ -62,6 +62,10 @@ class GrpcWorkerMaker:
         self._clients[worker] = verifier, candidates
         return worker
 
+    def client_of(self, worker: Worker) -> VerifierClient:
+        """The client of its verifier, beside the one link that steps."""
+        return self._clients[worker][0]
+
     async def close(self, worker: Worker) -> None:
         if worker.candidates is not None:
             await worker.candidates.close()

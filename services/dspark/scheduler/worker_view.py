@@ -20,7 +20,7 @@ def view_of(worker: Worker, outputs: OutputLengths) -> WorkerView:
     num_known = sum(len(request.token_ids) for request in requests)
     return WorkerView(
         worker.name,
-        _speed(worker, num_known / len(requests) if requests else 0.0),
+        speed_of(worker, num_known / len(requests) if requests else 0.0),
         _num_slots(worker, num_known + num_output, len(requests)),
         len(requests),
         sum(job.num_uncached for job in jobs),
@@ -60,7 +60,8 @@ def _movable(request: Request, outputs: OutputLengths, cached: dict[str, int]) -
     )
 
 
-def _speed(worker: Worker, context: float) -> Speed:
+def speed_of(worker: Worker, context: float = 0.0) -> Speed:
+    """How fast it is where its requests have so many tokens."""
     costs = worker.drafting.costs if worker.drafting is not None else None
     max_rows = worker.batcher.max_rows if worker.batcher is not None else 1
     return worker.steps.pace.speed(max_rows, None if costs is None else costs.at(context).ms)

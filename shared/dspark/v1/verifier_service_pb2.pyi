@@ -150,10 +150,12 @@ class ImportHead(_message.Message):
     def __init__(self, type: _Optional[_Union[BlockType, _Mapping]] = ..., token_ids: _Optional[_Iterable[int]] = ..., cache_salt: _Optional[str] = ...) -> None: ...
 
 class ImportBlocksResponse(_message.Message):
-    __slots__ = ("num_tokens",)
+    __slots__ = ("num_tokens", "is_full")
     NUM_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    IS_FULL_FIELD_NUMBER: _ClassVar[int]
     num_tokens: int
-    def __init__(self, num_tokens: _Optional[int] = ...) -> None: ...
+    is_full: bool
+    def __init__(self, num_tokens: _Optional[int] = ..., is_full: _Optional[bool] = ...) -> None: ...
 
 class VerifyCost(_message.Message):
     __slots__ = ("rows", "milliseconds", "context")

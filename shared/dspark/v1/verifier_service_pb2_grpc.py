@@ -55,7 +55,7 @@ class VerifierServiceStub:
                 request_serializer=dspark_dot_v1_dot_verifier__service__pb2.ExportBlocksRequest.SerializeToString,
                 response_deserializer=dspark_dot_v1_dot_verifier__service__pb2.ExportBlocksResponse.FromString,
                 _registered_method=True)
-        self.ImportBlocks = channel.stream_unary(
+        self.ImportBlocks = channel.stream_stream(
                 '/dspark.v1.VerifierService/ImportBlocks',
                 request_serializer=dspark_dot_v1_dot_verifier__service__pb2.ImportBlocksRequest.SerializeToString,
                 response_deserializer=dspark_dot_v1_dot_verifier__service__pb2.ImportBlocksResponse.FromString,
@@ -92,7 +92,7 @@ class VerifierServiceServicer:
 
     def ExportBlocks(self, request, context):
         """ExportBlocks streams the K/V of a live sequence's full, computed blocks, in the order of their tokens, while steps
-        go on. Each block ends the stream that is not one of the sequence any more. An unknown sequence is NOT_FOUND.
+        go on. Blocks that become full meanwhile come too. A sequence that is not known, or no longer, is NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -100,8 +100,9 @@ class VerifierServiceServicer:
 
     def ImportBlocks(self, request_iterator, context):
         """ImportBlocks puts blocks that another verifier of the same arithmetic and layout exported into the prefix cache,
-        as if they had been computed here. The first message has the text, the others have blocks in order. What does not
-        fit is left out; anything that does not match is INVALID_ARGUMENT, with the blocks before it kept.
+        as if they had been computed here. Messages and replies take turns: the first message has the text, the others
+        have blocks in order. What does not fit is left out; anything that does not match is INVALID_ARGUMENT, and the
+        blocks before it stay.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -130,7 +131,7 @@ def add_VerifierServiceServicer_to_server(servicer, server):
                     request_deserializer=dspark_dot_v1_dot_verifier__service__pb2.ExportBlocksRequest.FromString,
                     response_serializer=dspark_dot_v1_dot_verifier__service__pb2.ExportBlocksResponse.SerializeToString,
             ),
-            'ImportBlocks': grpc.stream_unary_rpc_method_handler(
+            'ImportBlocks': grpc.stream_stream_rpc_method_handler(
                     servicer.ImportBlocks,
                     request_deserializer=dspark_dot_v1_dot_verifier__service__pb2.ImportBlocksRequest.FromString,
                     response_serializer=dspark_dot_v1_dot_verifier__service__pb2.ImportBlocksResponse.SerializeToString,
@@ -266,7 +267,7 @@ class VerifierService:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.stream_unary(
+        return grpc.experimental.stream_stream(
             request_iterator,
             target,
             '/dspark.v1.VerifierService/ImportBlocks',

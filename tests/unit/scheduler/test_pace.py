@@ -17,7 +17,9 @@ def decode_step(pace: Pace, *, committed: int, rows: int, pending: int = 1) -> N
     results = tuple(
         WorkResult(w.request_id, 1, WorkStatus.DONE, committed_token_ids=tokens) for w in work
     )
-    pace.observe(TIMING, StepPlan("s", 1, work=work), StepOutcome(1, results=results, num_rows=rows))
+    pace.observe(
+        TIMING, StepPlan("s", 1, work=work), StepOutcome(1, results=results, num_rows=rows)
+    )
 
 
 def test_steps_say_how_many_rows_and_tokens_a_request_has() -> None:
