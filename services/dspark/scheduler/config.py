@@ -42,7 +42,7 @@ class SchedulerConfig(BackendTransportSettings, LogSettings):
     )
     listen: str = setting("127.0.0.1:50052", "address to serve on: host:port or unix:/path")
     candidates: tuple[str, ...] = setting(
-        (), "addresses of candidates services, with commas, for the verifiers in turn"
+        (), "addresses of candidates services, with commas; dns:///name:port is all of a name"
     )
     policy: str = setting("economic", "speculation policy", choices=tuple(POLICIES))
     num_draft_tokens: int = setting(

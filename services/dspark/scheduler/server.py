@@ -8,6 +8,7 @@ import logging
 from dspark import rpc
 from dspark.background_task import start_background
 from dspark.scheduler.balancer import Balancer
+from dspark.scheduler.candidates_client import new_fleet
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.scheduler import Scheduler
 from dspark.scheduler.servicer import SERVICE, SchedulerServicer
@@ -31,7 +32,8 @@ class SchedulerServer:
     def __init__(self, config: SchedulerConfig) -> None:
         self._config = config
         self._books = books = new_books(config)
-        maker = GrpcWorkerMaker(config, books)
+        self.fleet = new_fleet(config) if config.candidates else None
+        maker = GrpcWorkerMaker(config, books, self.fleet)
         self._pool = WorkerPool(lambda: watch_addresses(config.verifier), maker, books)
         self._balancer = Balancer(
             self._pool,
@@ -53,6 +55,8 @@ class SchedulerServer:
             start_background(self._watch_health(), "health"),
             start_background(self._save_calibration(), "calibration"),
         ]
+        if self.fleet is not None:
+            self._tasks.append(start_background(self.fleet.run(), "candidates"))
         return port
 
     async def stop(self, drain_s: float = 0.0) -> None:
@@ -65,6 +69,8 @@ class SchedulerServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._balancer.close()
         await self._pool.close()
+        if self.fleet is not None:
+            await self.fleet.close()
         self._books.calibrations.save()
         if self._books.decisions is not None:
             self._books.decisions.close()
