@@ -1,6 +1,6 @@
 """A fast verifier alone, then with one at a quarter of its speed: throughput and gaps in streams.
 
-    PYTHONPATH=tests python tests/bench/unequal_verifiers.py --concurrency 16 --requests 48
+    python tests/bench/unequal_verifiers.py --concurrency 16 --requests 48
 
 Each verifier has one thread on a processor of its own; the slow one rests after each pass. Both
 set-ups get the same requests, in turns, and the last line says how they compare.
@@ -20,6 +20,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS))
 
 from dspark.generation import TokenChunk
 from dspark.sampling import SamplingParams
@@ -62,7 +65,7 @@ async def verifier(model: Path, socket: Path, core: int, slowness: float) -> Asy
         sys.executable,
         *("-m", "harness.throttled_verifier"),
         *flags,
-        env={**os.environ, "SLOWNESS": str(slowness)},
+        env={**os.environ, "SLOWNESS": str(slowness), "PYTHONPATH": os.pathsep.join(sys.path)},
         stderr=asyncio.subprocess.DEVNULL,
     )
     os.sched_setaffinity(process.pid, {core})
@@ -130,8 +133,7 @@ async def run(options: argparse.Namespace) -> None:
         )
         async with running_scheduler([fast, slow], policy="off", wait_ready=False) as waiting:
             pool = waiting.server.scheduler.pool
-            ready = lambda: sum(w.is_serving for w in pool.workers) == 2  # noqa: E731
-            await until(ready, timeout_s=300)
+            await until(lambda: sum(w.is_serving for w in pool.workers) == 2, timeout_s=300)
         for _ in range(options.rounds):
             alone.append(await measure([fast], options))
             both.append(await measure([fast, slow], options))

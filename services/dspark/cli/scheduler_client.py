@@ -26,4 +26,4 @@ async def drain_worker(
             reply = await stub.DrainWorker(request, timeout=TIMEOUT_S)
     finally:
         await channel.close(None)
-    return reply.num_requests
+    return int(reply.num_requests)
