@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from typing import Protocol
 
+from dspark.errors import UnknownRequest
 from dspark.kv_blocks import BlockType, ImportHead, KvBlocks, KvLayout
 from dspark.scheduler.request import Request
 from dspark.scheduler.stats import MovingAverage
@@ -86,6 +87,9 @@ class BlockShipping:
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 num_tokens, num_bytes = await self._copy(request, text, origin, heir)
+        except UnknownRequest:
+            # It ended, or was preempted.
+            return False
         except Exception as error:
             if not request.is_finished:
                 log.warning("K/V cannot be shipped to verifier %s: %r", heir.name, error)

@@ -240,7 +240,7 @@ class Worker:
                 continue
             if not await self.verifier.is_ready():
                 self.verifier.is_answering = False
-            elif not self.verifier.is_answering:
+            elif not self.verifier.is_answering or self.verifier.is_ending:
                 with contextlib.suppress(BackendUnavailable, NotReady):
                     await self.verifier.check_unchanged()
 
