@@ -30,7 +30,7 @@ REBALANCE_TICKS = 4
 # their own work.
 MAX_EVACUATED = 8
 # Of a verifier, requests that are looked at in one decision: those that would be served last.
-MAX_CONSIDERED = 32
+MAX_CONSIDERED = 16
 
 
 class Shipping(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +18,7 @@ MAX_MOVES = 3
 MAX_RUNNING_MOVES = 1
 MAX_WAITING_MOVES = 8
 # Only between verifiers at the ends of the order by backlog, so that a decision stays cheap.
-MAX_VERIFIERS = 3
+MAX_VERIFIERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Movable:
     num_tokens: int
     is_running: bool
     num_moves: int = 0
+    # prompt and all tokens that may be generated
+    max_len: int = 0
     # leading tokens that other verifiers probably have cached, by name
     cached: dict[str, int] = field(default_factory=dict)
 
@@ -44,8 +47,9 @@ class Load:
     view: WorkerView
     arithmetic: str
     requests: tuple[Movable, ...]
-    # whether it may be given requests of others
+    # whether it may be given requests of others, up to this length
     takes: bool = True
+    max_len: int = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,8 @@ def _worthwhile(loads: Sequence[Load], quota: dict[bool, int]) -> Iterator[Move]
                 continue
             stay_ms = cost_ms(origin.view.minus(request.here), request.here)
             for other in others:
+                if request.max_len > other.max_len:
+                    continue
                 saved_ms = stay_ms - cost_ms(other.view, request.at(other.view.name))
                 if saved_ms > max(MIN_SAVED_MS, stay_ms * MIN_SAVED_SHARE):
                     yield _move(request, origin, other, saved_ms)

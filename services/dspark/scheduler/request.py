@@ -78,6 +78,11 @@ class Request:
         return len(self.spec.prompt_token_ids)
 
     @property
+    def max_len(self) -> int:
+        """Largest number of prompt and generated tokens that it may come to have."""
+        return self.num_prompt_tokens + self.spec.sampling.max_tokens
+
+    @property
     def num_generated_tokens(self) -> int:
         return len(self.token_ids) - self.num_prompt_tokens
 

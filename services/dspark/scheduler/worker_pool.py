@@ -113,9 +113,8 @@ class WorkerPool:
 
     def heir_of(self, request: Request, origin: Worker, *, even_leaving: bool) -> Worker | None:
         """The best worker to go on with a request of another one with the very same tokens."""
-        length = request.num_prompt_tokens + request.spec.sampling.max_tokens
         heirs = [w for w in self._tasks if w is not origin and w.can_inherit(origin)]
-        heirs = [heir for heir in heirs if length <= heir.max_len]
+        heirs = [heir for heir in heirs if request.max_len <= heir.max_len]
         staying = [heir for heir in heirs if not self.is_leaving(heir)]
         if not staying and even_leaving:
             staying = heirs

@@ -11,19 +11,24 @@ from dspark.scheduler.rebalance import Load, Movable
 from dspark.scheduler.request import Request
 from dspark.scheduler.worker import Worker
 
+# Of long queues a sample is enough: the view is made for each new request.
+MAX_SAMPLED = 128
+
 
 def view_of(worker: Worker, outputs: OutputLengths) -> WorkerView:
     """The worker as it is now; one whose verifier has not answered has nothing to show."""
     requests = tuple(worker.live)
-    jobs = [job_of(request, outputs) for request in requests]
-    num_output = sum(job.num_output for job in jobs)
-    num_known = sum(len(request.token_ids) for request in requests)
+    sample = requests[:: len(requests) // MAX_SAMPLED + 1]
+    scale = len(requests) / max(len(sample), 1)
+    jobs = [job_of(request, outputs) for request in sample]
+    num_output = sum(job.num_output for job in jobs) * scale
+    num_known = sum(len(request.token_ids) for request in sample) * scale
     return WorkerView(
         worker.name,
         speed_of(worker, num_known / len(requests) if requests else 0.0),
         _num_slots(worker, num_known + num_output, len(requests)),
         len(requests),
-        sum(job.num_uncached for job in jobs),
+        round(sum(job.num_uncached for job in jobs) * scale),
         num_output,
     )
 
@@ -46,7 +51,8 @@ def load_of(
 ) -> Load:
     """The worker with those of its requests that may move; ``cached`` as in Movable."""
     movable = (_movable(request, outputs, cached.get(request, {})) for request in requests)
-    return Load(view_of(worker, outputs), worker.arithmetic, tuple(movable), takes)
+    view = view_of(worker, outputs)
+    return Load(view, worker.arithmetic, tuple(movable), takes, worker.max_len)
 
 
 def _movable(request: Request, outputs: OutputLengths, cached: dict[str, int]) -> Movable:
@@ -56,6 +62,7 @@ def _movable(request: Request, outputs: OutputLengths, cached: dict[str, int]) -
         len(request.token_ids),
         request.is_running,
         request.num_moves,
+        request.max_len,
         cached,
     )
 

@@ -81,6 +81,12 @@ def test_requests_keep_their_arithmetic() -> None:
     assert rebalance([hot, load("cold", arithmetic="b")]) == []
 
 
+def test_a_request_stays_where_it_fits() -> None:
+    hot = load("hot", *(running(str(i), max_len=600) for i in range(8)))
+    assert rebalance([hot, replace(load("cold"), max_len=599)]) == []
+    assert len(rebalance([hot, replace(load("cold"), max_len=600)])) == 1
+
+
 def test_a_verifier_that_leaves_is_given_nothing() -> None:
     hot = load("hot", *(running(str(i)) for i in range(8)))
     assert rebalance([hot, replace(load("cold"), takes=False)]) == []
