@@ -3,7 +3,9 @@
     python tests/bench/unequal_verifiers.py --concurrency 16 --requests 48
 
 Each verifier has one thread on a processor of its own; the slow one rests after each pass. Both
-set-ups get the same requests, in turns, and the last line says how they compare.
+set-ups get the same requests, in turns, and the last line says how they compare. ``--imitated``
+puts verifiers without a model in their place, which take as long for a pass as they are told to, so
+that a busy machine does not disturb them.
 """
 
 from __future__ import annotations
@@ -26,11 +28,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from dspark.generation import TokenChunk
 from dspark.sampling import SamplingParams
 from dspark.wire.generation import event_from_proto
+from harness.fake_verifier import FakeVerifier
+from harness.hash_model import HashModel
 from harness.real_model import default_model_dir
 from harness.running_scheduler import RunningScheduler, make_request, running_scheduler
 from harness.waiting import until
 
 VOCAB_SIZE = 49_000
+# Of imitated verifiers: the fixed part of a pass, and that of each row.
+FIXED_MS, ROW_MS = 20.0, 4.0
 
 
 @dataclass
@@ -47,7 +53,7 @@ class Load:
 
     @property
     def p99_ms(self) -> float:
-        return statistics.quantiles(self.gaps_ms, n=100)[98]
+        return statistics.quantiles(self.gaps_ms, n=100, method="inclusive")[98]
 
     def __str__(self) -> str:
         longest = max(self.gaps_ms)
@@ -120,16 +126,44 @@ async def measure(targets: list[str], options: argparse.Namespace) -> Load:
     return load
 
 
-async def run(options: argparse.Namespace) -> None:
-    model = default_model_dir()
-    cores = sorted(os.sched_getaffinity(0))
-    alone, both = [], []
+def imitated(slowness: float) -> FakeVerifier:
+    """A verifier that only takes its time."""
+
+    def forward_s(rows: int) -> float:
+        return slowness * (FIXED_MS + ROW_MS * rows) / 1e3
+
+    costs = tuple((rows, forward_s(rows) * 1e3) for rows in (1, 64, 512))
+    return FakeVerifier(
+        HashModel(VOCAB_SIZE, max_model_len=2048),
+        block_size=16,
+        num_blocks=2048,
+        costs=costs,
+        forward_s=forward_s,
+    )
+
+
+@asynccontextmanager
+async def two_verifiers(options: argparse.Namespace) -> AsyncIterator[tuple[str, str]]:
+    """The addresses of the fast and of the slow one."""
     async with AsyncExitStack() as stack:
+        if options.imitated:
+            fast = await stack.enter_async_context(imitated(1.0))
+            slow = await stack.enter_async_context(imitated(options.slowness))
+            yield fast.target, slow.target
+            return
+        model, cores = default_model_dir(), sorted(os.sched_getaffinity(0))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        fast = await stack.enter_async_context(verifier(model, folder / "fast.s", cores[0], 1.0))
-        slow = await stack.enter_async_context(
-            verifier(model, folder / "slow.s", cores[-1], options.slowness)
+        yield (
+            await stack.enter_async_context(verifier(model, folder / "fast.s", cores[0], 1.0)),
+            await stack.enter_async_context(
+                verifier(model, folder / "slow.s", cores[-1], options.slowness)
+            ),
         )
+
+
+async def run(options: argparse.Namespace) -> None:
+    alone, both = [], []
+    async with two_verifiers(options) as (fast, slow):
         async with running_scheduler([fast, slow], policy="off", wait_ready=False) as waiting:
             pool = waiting.server.scheduler.pool
             await until(lambda: sum(w.is_serving for w in pool.workers) == 2, timeout_s=300)
@@ -151,6 +185,7 @@ def main() -> None:
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--slowness", type=float, default=4.0)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--imitated", action="store_true", help="verifiers without a model")
     asyncio.run(run(parser.parse_args()))
 
 

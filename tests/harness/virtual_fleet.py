@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from dspark.scheduler.pace import Speed
 from dspark.scheduler.placement import Job, WorkerView, place
 from dspark.scheduler.rebalance import Load, Movable, rebalance
+from dspark.scheduler.row_budgets import row_budgets
 
 TICK_MS = 1000.0
+MAX_NUM_SEQS = 64
 
 
 @dataclass(eq=False)
@@ -33,12 +35,12 @@ class VirtualVerifier:
 
     name: str
     speed: Speed
-    max_num_seqs: int = 64
+    max_rows: int = 0
     requests: list[VirtualRequest] = field(default_factory=list)
     next_at: float = 0.0
 
     def view(self, typical: float) -> WorkerView:
-        view = WorkerView(self.name, self.speed, self.max_num_seqs)
+        view = WorkerView(self.name, self.speed, MAX_NUM_SEQS)
         for request in self.requests:
             view = view.plus(request.job(typical))
         return view
@@ -67,6 +69,9 @@ class VirtualFleet:
 
     def run(self) -> float:
         """Tokens a second."""
+        budgets = row_budgets({v.name: v.speed for v in self.verifiers}, 2 * MAX_NUM_SEQS)
+        for verifier in self.verifiers:
+            verifier.max_rows = budgets[verifier.name]
         for _ in range(self.concurrency):
             self._begin()
         tick_at = TICK_MS
@@ -98,8 +103,8 @@ class VirtualFleet:
         verifier.requests.append(request)
 
     def _step(self, verifier: VirtualVerifier) -> None:
-        running = verifier.requests[: verifier.max_num_seqs]
-        budget, done, rows = verifier.speed.max_rows, [], 0
+        running = verifier.requests[:MAX_NUM_SEQS]
+        budget, done, rows = verifier.max_rows, [], 0
         for request in running:
             computed = min(request.num_pending, budget - rows)
             rows += computed

@@ -248,3 +248,17 @@ async def test_the_slow_verifier_of_two_gets_the_smaller_share() -> None:
         fast, throttled = (len(v.sequences) for v in both.verifiers)
         assert fast > throttled
         await both.check(tasks)
+
+
+async def test_steps_of_a_slow_verifier_are_as_short_as_those_of_the_fast_one() -> None:
+    async with fleet(slow(), slow(8), rebalance=False, max_num_seqs=8) as both:
+        await both.drain(0)
+        throttled = both.verifiers[1]
+        longest_s = both.verifiers[0].forward_s(512)
+        await asyncio.sleep(5 * balancer.TICK_S)
+        prompt = [i % 60 for i in range(400)]
+        sampling = SamplingParams(max_tokens=4, ignore_eos=True)
+        await both.running.client.generate(make_request("long", prompt, sampling))
+        rows = [sum(work.max_pending_rows for work in plan.work) for plan in throttled.plans]
+        assert 1 < max(rows) < 400
+        assert throttled.forward_s(max(rows)) <= 1.2 * longest_s

@@ -17,9 +17,10 @@ from dspark.scheduler.moves import MoveReason, MoveWay
 from dspark.scheduler.output_lengths import OutputLengths
 from dspark.scheduler.rebalance import Load, rebalance
 from dspark.scheduler.request import Request
+from dspark.scheduler.row_budgets import row_budgets
 from dspark.scheduler.worker import Worker
 from dspark.scheduler.worker_pool import WorkerPool
-from dspark.scheduler.worker_view import load_of
+from dspark.scheduler.worker_view import load_of, speed_of
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,8 @@ REBALANCE_TICKS = 4
 # Of a verifier that leaves, requests that begin to move in a tick: the others take them in between
 # their own work.
 MAX_EVACUATED = 8
+# Requests whose K/V is on its way at a time: it goes through this process.
+MAX_SHIPPED = 4
 # Of a verifier, requests that are looked at in one decision: those that would be served last.
 MAX_CONSIDERED = 16
 
@@ -75,6 +78,7 @@ class Balancer:
 
     async def tick(self) -> None:
         workers = self._pool.workers
+        self._limit_rows()
         for worker in workers:
             if worker.has_loop and self._pool.is_leaving(worker):
                 self._evacuate(worker)
@@ -88,6 +92,13 @@ class Balancer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _limit_rows(self) -> None:
+        serving = {worker.name: worker for worker in self._pool.workers if worker.is_serving}
+        places = [w.batcher.max_num_seqs for w in serving.values() if w.batcher is not None]
+        speeds = {name: speed_of(worker) for name, worker in serving.items()}
+        for name, rows in row_budgets(speeds, 2 * max(places, default=1)).items():
+            serving[name].limit_rows(rows)
 
     def _evacuate(self, worker: Worker) -> None:
         for request in self._movable(worker)[:MAX_EVACUATED]:
@@ -127,6 +138,9 @@ class Balancer:
     def _begin(self, request: Request, origin: Worker, heir: Worker, reason: MoveReason) -> None:
         if self._shipping is None or not self._shipping.num_shipped(request, origin, heir):
             self._depart(request, origin, heir, reason, MoveWay.RECOMPUTE)
+            return
+        if len(self._shipped) >= MAX_SHIPPED:
+            # A later tick sees to it.
             return
         travel = self._ship(self._shipping, request, origin, heir, reason)
         self._shipped[request] = start_background(travel, f"K/V of {request.request_id}")

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dspark.errors import DSparkError, InternalError
 from dspark.scheduler import step_trace
@@ -91,6 +91,11 @@ class StepLoop:
     def wake(self) -> None:
         """There may be work: a request came, or went."""
         self._work.set()
+
+    def limit_rows(self, max_rows: int) -> None:
+        """Give no more rows to a step from the next one on; running requests must have one each."""
+        if max_rows != self._batcher.max_rows:
+            self._batcher = replace(self._batcher, max_rows=max_rows)
 
     async def run(self) -> None:
         """Step until the task is cancelled or VerifierLost is raised."""

@@ -84,6 +84,7 @@ class Worker:
         self.steps = StepBooks(books.totals.iteration_tokens)
         # None before its verifier has answered
         self.drafting: Drafting | None = None
+        # with the limit of rows that the verifier has by itself
         self.batcher: Batcher | None = None
         # What its prefix cache may have, with the instance of the verifier that has it.
         self._prefixes: tuple[str, PrefixRecord] | None = None
@@ -126,6 +127,11 @@ class Worker:
         """There may be work: a request came, or went."""
         if self._loop is not None:
             self._loop.wake()
+
+    def limit_rows(self, max_rows: int) -> None:
+        """Rows of a step; at least as many as requests may run."""
+        if self._loop is not None:
+            self._loop.limit_rows(max_rows)
 
     @property
     def is_serving(self) -> bool:

@@ -34,8 +34,8 @@ def test_both_do_more_than_the_fast_one_and_streams_do_not_stall(
     both = fleet(FAST, SLOW, concurrency=concurrency)
     assert both.run() / alone.run() >= least_gain
     assert p99(both.gaps_ms) <= 2 * p99(alone.gaps_ms)
-    full_step_ms = SLOW.pass_ms(SLOW.max_rows) + SLOW.overhead_ms
-    assert max(both.gaps_ms) <= 1.1 * full_step_ms
+    full_step_ms = FAST.pass_ms(FAST.max_rows) + FAST.overhead_ms
+    assert max(both.gaps_ms) <= 1.5 * full_step_ms
 
 
 def test_one_request_is_given_to_the_fast_one_alone() -> None:
