@@ -7,6 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from dspark.features import Features
+from dspark.kv_blocks import KvLayout
 from dspark.sampling import FinishReason, SamplingParams
 from dspark.token_tree import TokenTree
 
@@ -106,7 +107,8 @@ class StepOutcome:
     """The reply to a StepPlan; ``cached_tokens`` is each admitted request's prefix-cache hit.
 
     ``num_ahead_rows`` of ``num_rows`` were computed ahead, in a pass of their own; ``ahead_ns`` is
-    the part of ``forward_ns`` that was over when the step arrived.
+    the part of ``forward_ns`` that was over when the step arrived. ``is_ending`` says that the
+    verifier is going to stop.
     """
 
     step_id: int
@@ -119,6 +121,7 @@ class StepOutcome:
     num_free_blocks: int = 0
     ahead_ns: int = 0
     num_ahead_rows: int = 0
+    is_ending: bool = False
 
 
 class VerifyCost(NamedTuple):
@@ -135,6 +138,8 @@ class VerifierInfo:
 
     ``verify_costs`` goes by context, then rows; it is monotone in both. ``computes_ahead`` says
     that ``StepPlan.compute_ahead`` has an effect. ``feature_layers`` are those it can export.
+    ``instance_id`` is another one after each start, ``is_ending`` says that the verifier is going
+    to stop, and without a ``kv_layout`` no K/V leaves it.
     """
 
     model_id: str
@@ -153,6 +158,9 @@ class VerifierInfo:
     computes_ahead: bool = False
     feature_layers: tuple[int, ...] = ()
     hidden_size: int = 0
+    instance_id: str = ""
+    is_ending: bool = False
+    kv_layout: KvLayout | None = None
 
     @property
     def arithmetic(self) -> tuple[str, str, str, int]:

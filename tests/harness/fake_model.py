@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dspark.kv_blocks import KvLayout
 from dspark.verifier.forward_batch import ForwardBatch, IntArray
 
 UNWRITTEN = -1
@@ -52,7 +53,8 @@ class FakeModel:
 class FakeKvStore:
     """Positions and digests by slot, in place of K/V."""
 
-    def __init__(self, num_slots: int) -> None:
+    def __init__(self, num_slots: int, block_size: int = 4) -> None:
+        self.layout = KvLayout("digest", 1, block_size, 1, 2, block_bytes=16 * block_size)
         self.positions = np.full(num_slots, UNWRITTEN, dtype=np.int64)
         self.digests = np.zeros(num_slots, dtype=np.uint64)
         self.num_moved = 0
@@ -62,6 +64,19 @@ class FakeKvStore:
         self.positions[destinations] = self.positions[sources]
         self.digests[destinations] = self.digests[sources]
         self.num_moved += len(sources)
+
+    def read_blocks(self, blocks: Sequence[int]) -> bytes:
+        slots = self._slots(blocks)
+        return np.stack([self.positions[slots].view(np.uint64), self.digests[slots]], -1).tobytes()
+
+    def write_blocks(self, blocks: Sequence[int], data: bytes) -> None:
+        pairs = np.frombuffer(data, dtype=np.uint64).reshape(-1, 2)
+        slots = self._slots(blocks)
+        self.positions[slots], self.digests[slots] = pairs[:, 0].view(np.int64), pairs[:, 1]
+
+    def _slots(self, blocks: Sequence[int]) -> NDArray[np.int64]:
+        size = self.layout.block_size
+        return (np.array(blocks)[:, None] * size + np.arange(size)).ravel()
 
 
 def fake_feature(digests: NDArray[np.int64], layer: int) -> NDArray[np.float32]:

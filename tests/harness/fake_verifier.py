@@ -79,6 +79,8 @@ class FakeVerifier(FakeService):
     faults: deque[StepFault] = field(default_factory=deque)
     hold: asyncio.Event | None = None
     is_ready: bool = True
+    is_ending: bool = False
+    instance_id: str = "first"
     plans: list[StepPlan] = field(default_factory=list)
     max_used_blocks: int = 0
 
@@ -109,6 +111,8 @@ class FakeVerifier(FakeService):
             computes_ahead=self.computes_ahead,
             feature_layers=self.feature_layers,
             hidden_size=HIDDEN_SIZE,
+            instance_id=self.instance_id,
+            is_ending=self.is_ending,
         )
 
     @property
@@ -166,6 +170,7 @@ class FakeVerifier(FakeService):
             forward_ns=int(seconds * 1e9),
             num_rows=num_rows,
             num_free_blocks=self.num_free_blocks,
+            is_ending=self.is_ending,
         )
 
     def _apply_membership(self, plan: StepPlan) -> dict[str, int]:

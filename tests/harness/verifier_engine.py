@@ -69,7 +69,7 @@ def fake_engine(
     **settings: float,
 ) -> tuple[Engine, CheckedRunner]:
     """An engine whose every forward pass is checked, and its runner."""
-    kv = FakeKvStore(num_blocks * block_size)
+    kv = FakeKvStore(num_blocks * block_size, block_size)
     runner = CheckedRunner(
         kv, model or FakeModel(), max_model_len=max_model_len, eos_token_ids=eos_token_ids
     )

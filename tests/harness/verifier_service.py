@@ -19,7 +19,7 @@ def fake_loader(
 
     def load(config: VerifierConfig, progress: Progress) -> LoadedModel:
         progress("loading the fake model")
-        kv = FakeKvStore(config.num_blocks * config.block_size)
+        kv = FakeKvStore(config.num_blocks * config.block_size, config.block_size)
         runner = FakeRunner(
             kv, model or FakeModel(), max_model_len=max_model_len, eos_token_ids=eos_token_ids
         )

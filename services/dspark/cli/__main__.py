@@ -14,6 +14,7 @@ from types import FrameType, ModuleType
 from dspark.cli import (
     bench,
     chat,
+    drain_command,
     eval_command,
     generate,
     index_command,
@@ -38,6 +39,7 @@ _COMMANDS: tuple[ModuleType, ...] = (
     models_command,
     replay_command,
     keys_command,
+    drain_command,
 )
 _FAILED = 1
 _USAGE = 2

@@ -118,6 +118,12 @@ class CandidateGraph:
             if len(self._ends) < MAX_ENDS:
                 self._ends.setdefault(request, end)
 
+    def last_update(self) -> CandidatesUpdate:
+        """The end of everything that the worker may hold, for one that is asked no more."""
+        ends = {request: (request.epoch, False) for request in self._known} | self._ends
+        releases = tuple(SequenceEnd(r.request_id, *end) for r, end in ends.items())
+        return CandidatesUpdate((), (), releases, ())
+
     def _forget(self, ends: Iterable[tuple[Request, tuple[int, bool]]]) -> None:
         for request, _ in ends:
             self._known.pop(request, None)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dspark import rpc
+from dspark.circuit_breaker import CircuitBreaker
 from dspark.exchange import Exchange
 from dspark.proposal import CandidatesInfo, CandidatesUpdate, ProposeItem, ProposeOutcome
+from dspark.scheduler.candidates_fleet import CandidatesFleet
+from dspark.scheduler.config import SchedulerConfig
+from dspark.service_addresses import watch_addresses
 from dspark.transport_security.tls_files import TlsFiles
 from dspark.v1 import candidates_service_pb2 as pb
 from dspark.v1 import candidates_service_pb2_grpc as pb_grpc
@@ -19,6 +23,7 @@ from dspark.wire.proposal import (
 
 CANDIDATES = "candidates"  # its name in errors
 INFO_TIMEOUT_S = 1.0
+MAX_BREAKER_OPEN_S = 30.0
 
 
 class CandidatesClient:
@@ -61,3 +66,18 @@ class CandidatesClient:
     async def close(self) -> None:
         self._proposals.close()
         await self._channel.close(None)
+
+
+def new_fleet(config: SchedulerConfig) -> CandidatesFleet:
+    """All candidates services that the configuration names."""
+
+    def new_breaker() -> CircuitBreaker:
+        failures, pause_s = config.breaker_failures, config.breaker_open_s
+        return CircuitBreaker(failures, pause_s, MAX_BREAKER_OPEN_S)
+
+    return CandidatesFleet(
+        lambda: watch_addresses(config.candidates),
+        lambda address: CandidatesClient(address, config.tls),
+        new_breaker,
+        config.propose_deadline_ms / 1e3,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -42,11 +43,15 @@ class Candidates(Protocol):
 
 
 class CandidatesLink:
-    """One worker behind a circuit breaker; one call at a time, so updates arrive in order."""
+    """One service behind a circuit breaker; one call at a time, so updates arrive in order.
+
+    It may turn to another service at any moment. What then comes from the one before is dropped.
+    """
 
     def __init__(
-        self, client: Candidates, breaker: CircuitBreaker, propose_deadline_s: float
+        self, client: Candidates | None, breaker: CircuitBreaker, propose_deadline_s: float
     ) -> None:
+        """Without a client there is nobody to ask before ``turn_to``."""
         self.graph = CandidateGraph()
         self.info: CandidatesInfo | None = None
         self._client = client
@@ -54,20 +59,41 @@ class CandidatesLink:
         self._deadline_s = propose_deadline_s
         self._observing: asyncio.Task[None] | None = None
         self._connecting: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
         self._steps_since_update = 0
         self._limiter = LogLimiter()
         self._asked_info_at = 0.0
         # calls that failed or came too late
         self.num_failures = 0
+        # times that it turned from one service to another
+        self.num_turns = 0
+
+    def turn_to(
+        self, client: Candidates, breaker: CircuitBreaker, info: CandidatesInfo | None
+    ) -> None:
+        """Ask another service from now on, to which all sequences are new."""
+        for task in (self._connecting, self._observing):
+            if task is not None:
+                task.cancel()
+        self._connecting = self._observing = None
+        if self._client is not None:
+            self.num_turns += 1
+            farewell = _take_leave(self._client, self.graph.last_update())
+            self._leaving = asyncio.create_task(farewell)
+        self._client, self._breaker, self.info = client, breaker, info
+        self.graph = CandidateGraph()
+        self.connect()
 
     def connect(self) -> None:
         """Learn in the background which sources run."""
+        if self._client is None:
+            return
         if self._connecting is None or self._connecting.done():
             self._asked_info_at = monotonic()
-            self._connecting = asyncio.create_task(self._connect())
+            self._connecting = asyncio.create_task(self._connect(self._client))
 
     async def close(self) -> None:
-        for task in (self._connecting, self._observing):
+        for task in (self._connecting, self._observing, self._leaving):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -96,18 +122,23 @@ class CandidatesLink:
         give_up_at = monotonic() + self._deadline_s
         if not await self._observed(self._deadline_s):
             return None
-        delivery = self.graph.next_update(requests, whole=False)
+        client, graph = self._client, self.graph
+        if client is None:
+            return None
+        delivery = graph.next_update(requests, whole=False)
         self._steps_since_update = 0
         try:
             # gRPC refuses a deadline that is over, so a millisecond is always left.
             timeout_s = max(give_up_at - monotonic(), 0.001)
-            outcome = await self._client.propose(
+            outcome = await client.propose(
                 delivery.update, items, timeout_s, traceparents_of(requests)
             )
         except Exception as error:
-            self._failed(delivery, error)
+            self._failed(graph, delivery, error)
             return None
-        self.graph.delivered(delivery, outcome.unknown_request_ids)
+        if graph is not self.graph:
+            return None
+        graph.delivered(delivery, outcome.unknown_request_ids)
         self._close_breaker()
         if monotonic() - self._asked_info_at > RATES_INTERVAL_S:
             self.connect()
@@ -116,7 +147,7 @@ class CandidatesLink:
     def observe_in_background(self, requests: Sequence[Request]) -> None:
         """Send what no Propose is going to carry soon: new sequences, ends, and old news."""
         self._steps_since_update += 1
-        if not self.is_usable or self._is_observing():
+        if not self.is_usable or self._client is None or self._is_observing():
             return
         is_due = (
             self.graph.has_ends
@@ -126,19 +157,20 @@ class CandidatesLink:
         if is_due:
             self._steps_since_update = 0
             delivery = self.graph.next_update(requests, whole=True)
-            self._observing = asyncio.create_task(self._observe(delivery))
+            observation = self._observe(self._client, self.graph, delivery)
+            self._observing = asyncio.create_task(observation)
 
-    async def _observe(self, delivery: Delivery) -> None:
+    async def _observe(self, client: Candidates, graph: CandidateGraph, delivery: Delivery) -> None:
         try:
-            unknown = await self._client.observe(delivery.update, OBSERVE_TIMEOUT_S)
+            unknown = await client.observe(delivery.update, OBSERVE_TIMEOUT_S)
         except asyncio.CancelledError:
-            self.graph.lost(delivery)
+            graph.lost(delivery)
             raise
         except Exception as error:
-            self._failed(delivery, error)
+            self._failed(graph, delivery, error)
         else:
             # This does not close the breaker: a worker may observe well and yet propose too late.
-            self.graph.delivered(delivery, unknown)
+            graph.delivered(delivery, unknown)
 
     def _is_observing(self) -> bool:
         return self._observing is not None and not self._observing.done()
@@ -155,22 +187,30 @@ class CandidatesLink:
             self.connect()
         self._breaker.succeeded()
 
-    def _failed(self, delivery: Delivery, error: Exception) -> None:
+    def _failed(self, graph: CandidateGraph, delivery: Delivery, error: Exception) -> None:
         self.num_failures += 1
-        self.graph.lost(delivery)
+        graph.lost(delivery)
+        if graph is not self.graph:
+            return
         if not isinstance(error, DSparkError):
             log.error("a candidates reply could not be read", exc_info=error)
         if self._breaker.failed():
             log.warning("decoding plainly, candidates fail: %s", error)
 
-    async def _connect(self) -> None:
+    async def _connect(self, client: Candidates) -> None:
         backoff_s, max_backoff_s = INFO_BACKOFF_S
         while True:
             try:
-                self.info = await self._client.info()
+                self.info = await client.info()
                 return
             except DSparkError as error:
                 if self._limiter.is_due(error.message):
                     log.warning("no candidates to use: %s", error)
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(backoff_s * 2, max_backoff_s)
+
+
+async def _take_leave(client: Candidates, update: CandidatesUpdate) -> None:
+    """One that does not answer forgets its sequences by their leases."""
+    with contextlib.suppress(Exception):
+        await client.observe(update, OBSERVE_TIMEOUT_S)

@@ -43,7 +43,7 @@ class SchedulerConfig(FairnessSettings, BackendTransportSettings, LogSettings):
     )
     listen: str = setting("127.0.0.1:50052", "address to serve on: host:port or unix:/path")
     candidates: tuple[str, ...] = setting(
-        (), "addresses of candidates services, with commas, for the verifiers in turn"
+        (), "addresses of candidates services, with commas; dns:///name:port is all of a name"
     )
     policy: str = setting("economic", "speculation policy", choices=tuple(POLICIES))
     num_draft_tokens: int = setting(
@@ -78,6 +78,7 @@ class SchedulerConfig(FairnessSettings, BackendTransportSettings, LogSettings):
     failover_s: float = setting(
         1.0, "how long they wait for it while another verifier can go on with them"
     )
+    rebalance: bool = setting(True, "move requests to verifiers at which they end much sooner")
     stall_s: float = setting(30.0, "time without a finished step that counts as unhealthy")
     drain_s: float = setting(30.0, "time for running requests to end after SIGTERM")
     metrics_port: int = setting(0, "port of /metrics; 0 means none")

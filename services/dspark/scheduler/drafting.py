@@ -364,7 +364,7 @@ class Drafting:
         """What the requests were offered, nothing included; returns what is to come of it."""
         outcomes: dict[Request, Outcome] = {}
         survivals = {r: each.survivals for r, each in zip(trees, scored, strict=True)}
-        for request, (wish, _) in asked.items():
+        for request in asked:
             if request.is_finished:
                 continue
             state = self._states.of(request, self.step)

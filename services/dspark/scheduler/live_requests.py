@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from dspark.clock import monotonic
 from dspark.errors import DSparkError, DuplicateRequest, QueueFull, UnknownRequest
@@ -71,12 +71,19 @@ class LiveRequests:
         self._numbers = numbers
         self._totals = totals
         self._tell_end: EndListener = lambda request, completed: None
+        self._departures: dict[Request, Callable[[Request], None]] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
 
+    def __iter__(self) -> Iterator[Request]:
+        return iter(tuple(self._by_id.values()))
+
     def has(self, request_id: str) -> bool:
         return request_id in self._by_id
+
+    def get(self, request_id: str) -> Request | None:
+        return self._by_id.get(request_id)
 
     def set_end_listener(self, listener: EndListener) -> None:
         """``listener(request, completed)`` is called when a request ends."""
@@ -186,12 +193,34 @@ class LiveRequests:
         """
         requests = sorted(self._by_id.values(), key=lambda request: request.order)
         for request in requests:
-            if request.is_running:
-                self.requeue(request)
-            self.waiting.remove(request)
-            del self._by_id[request.request_id]
-            self._tell_end(request, False)
+            self._give_up(request)
         return requests
+
+    def depart(self, request: Request, onward: Callable[[Request], None]) -> None:
+        """Give a request up before the next step, to ``onward``, unless it ends before.
+
+        Between steps nothing is under way for it, so no token that is computed for it gets lost.
+        """
+        if self._by_id.get(request.request_id) is request:
+            self._departures[request] = onward
+
+    def is_departing(self, request: Request) -> bool:
+        return request in self._departures
+
+    def let_go(self) -> None:
+        """Between steps: those that depart go on where they are going to."""
+        departures, self._departures = self._departures, {}
+        for request, onward in departures.items():
+            self._give_up(request)
+            onward(request)
+
+    def _give_up(self, request: Request) -> None:
+        if request.is_running:
+            self.requeue(request)
+        self.waiting.remove(request)
+        self._departures.pop(request, None)
+        del self._by_id[request.request_id]
+        self._tell_end(request, False)
 
     def take_over(self, request: Request) -> None:
         """Go on with a request that another verifier gave up."""
@@ -228,4 +257,5 @@ class LiveRequests:
             self.running.remove(request)
         self.waiting.remove(request)
         request.finish()
+        self._departures.pop(request, None)
         del self._by_id[request.request_id]

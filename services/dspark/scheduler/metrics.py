@@ -13,10 +13,12 @@ from dspark.metrics.families import Catalogue, Family
 from dspark.sampling import FinishReason
 from dspark.scheduler.drafting_books import Fallback
 from dspark.scheduler.fairness import class_metrics
+from dspark.scheduler.moves import MoveReason, MoveWay
 from dspark.scheduler.scheduler import Scheduler
 from dspark.scheduler.stats import Totals
 from dspark.scheduler.step_books import StepBooks
 from dspark.scheduler.worker import Worker
+from dspark.scheduler.worker_view import view_of
 
 SERVICE = "scheduler"
 ENGINE = "0"
@@ -54,12 +56,27 @@ SOURCE_MUTES = _OWN.counter(
 FALLBACKS = _OWN.counter(
     "fallbacks", "Steps with decoding requests that had no candidates, by reason.", ("reason",)
 )
+MOVES = _OWN.counter(
+    "moves",
+    "Requests that went on at another verifier: why, and whether their K/V was shipped there.",
+    ("reason", "way"),
+)
 # Workers.
 RUNNING = _OWN.gauge("requests_running", "Requests on the verifier.", _WORKER)
 WAITING = _OWN.gauge("requests_waiting", "Requests not on the verifier.", _WORKER)
 KV_BLOCKS_FREE = _OWN.gauge("kv_blocks_free", "KV blocks that can be allocated.", _WORKER)
 KV_BLOCKS = _OWN.gauge("kv_blocks", "KV blocks of the pool.", _WORKER)
 SERVING = _OWN.gauge("worker_serving", "1 while the verifier answers and steps end.", _WORKER)
+LEAVING = _OWN.gauge(
+    "worker_leaving",
+    "1 while the verifier gets no new requests, since it is to run empty.",
+    _WORKER,
+)
+BACKLOG = _OWN.gauge(
+    "worker_backlog_seconds",
+    "Expected time until all requests of the verifier have ended.",
+    _WORKER,
+)
 PRICE = _OWN.gauge(
     "price_tokens_per_ms", "Tokens a millisecond that candidates had to be worth last.", _WORKER
 )
@@ -77,6 +94,9 @@ FAILED_STEPS = _OWN.counter(
 LOSSES = _OWN.counter("worker_losses", "Times that the verifier was given up.", _WORKER)
 RESULTS = _OWN.counter(
     "results", "Results of work on a request, by what became of it.", ("worker", "status")
+)
+CANDIDATES_TURNS = _OWN.counter(
+    "candidates_turns", "Times that a worker turned to another candidates service.", _WORKER
 )
 CANDIDATES_FAILURES = _OWN.counter(
     "candidates_failures", "Calls to candidates that failed or came too late.", _WORKER
@@ -112,6 +132,7 @@ def collect(scheduler: Scheduler) -> Iterable[Metric]:
     yield from _totals(scheduler.totals)
     yield from class_metrics.collect(scheduler.totals.classes)
     yield from _speculation(scheduler.totals)
+    yield from _placement(scheduler)
     yield from _gauges(workers)
     yield from _counters(workers)
     yield from _distributions(workers)
@@ -153,6 +174,19 @@ def _speculation(totals: Totals) -> Iterable[Metric]:
     yield FALLBACKS.many(((r.value,), fallbacks.get(r, 0)) for r in Fallback)
 
 
+def _placement(scheduler: Scheduler) -> Iterable[Metric]:
+    pool, books = scheduler.pool, scheduler.books
+    moves = dict(books.moves)
+    yield MOVES.many(
+        ((reason.value, way.value), moves.get((reason, way), 0))
+        for reason in MoveReason
+        for way in MoveWay
+    )
+    yield LEAVING.many(((w.name,), pool.is_leaving(w)) for w in pool.workers)
+    known = [(w.name, view_of(w, books.outputs)) for w in pool.workers if w.verifier.is_known]
+    yield BACKLOG.many(((name,), view.backlog_ms / 1e3) for name, view in known)
+
+
 def _gauges(workers: Iterable[Worker]) -> Iterable[Metric]:
     drafting = [(w.name, w.drafting) for w in workers if w.drafting is not None]
     yield RUNNING.many(((w.name,), len(w.live.running)) for w in workers)
@@ -169,6 +203,7 @@ def _gauges(workers: Iterable[Worker]) -> Iterable[Metric]:
     linked = [(w.name, w.candidates) for w in workers if w.candidates is not None]
     yield BREAKER_STATE.many((("candidates", name), c.breaker_state) for name, c in linked)
     yield CANDIDATES_FAILURES.many(((name,), c.num_failures) for name, c in linked)
+    yield CANDIDATES_TURNS.many(((name,), c.num_turns) for name, c in linked)
 
 
 def _counters(workers: Iterable[Worker]) -> Iterable[Metric]:

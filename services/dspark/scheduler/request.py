@@ -51,6 +51,10 @@ class Request:
     epoch: int = 0
     num_computed_tokens: int = 0
     num_cached_tokens: int | None = None
+    # Of its first tokens, those that its verifier probably has cached.
+    num_likely_cached: int = 0
+    # Times that it went on at another verifier while it ran.
+    num_moves: int = 0
     # Times the verifier lost the sequence or had no room for it alone, since the last commit.
     num_setbacks: int = 0
     # Whether it was preempted for a request that could not wait.
@@ -92,6 +96,11 @@ class Request:
     def num_uncached_tokens(self) -> int:
         """Prompt tokens that have to be computed, as far as is known."""
         return self.num_prompt_tokens - (self.num_cached_tokens or 0)
+
+    @property
+    def max_len(self) -> int:
+        """Largest number of prompt and generated tokens that it may come to have."""
+        return self.num_prompt_tokens + self.spec.sampling.max_tokens
 
     @property
     def num_generated_tokens(self) -> int:

@@ -54,6 +54,7 @@ class Scheduler:
 
     def __init__(self, config: SchedulerConfig, pool: WorkerPool, books: Books) -> None:
         self.pool = pool
+        self.books = books
         self.totals = books.totals
         self.timings = books.timings
         self._config = config
@@ -71,13 +72,14 @@ class Scheduler:
         """
         if self._is_draining:
             raise Draining("this scheduler is shutting down")
-        worker = self.pool.choose(spec.arithmetic)
+        worker = self.pool.choose(spec)
         spec = Limits.of(worker.verifier.info, worker.known_sources).check(spec)
         if self.pool.home_of(spec.request_id) is not None:
             raise DuplicateRequest(spec.request_id)
         with self.totals.classes.refusals_of(spec.request_class):
             is_full = self.status.num_waiting >= self._config.max_waiting
             request = worker.live.submit(spec, is_full=is_full)
+        worker.note_prefix(request)
         worker.wake()
         return request
 
@@ -94,6 +96,13 @@ class Scheduler:
             raise UnknownRequest(request_id)
         worker.live.stop(request_id)
         worker.wake()
+
+    def drain_worker(self, name: str, *, resume: bool = False) -> int:
+        """Let a verifier run empty, or end that; returns how many requests it still has.
+
+        Raises InvalidArgument for one that is not here.
+        """
+        return len(self.pool.order_drain(name, resume=resume).live)
 
     async def drain(self, timeout_s: float) -> None:
         """Refuse new requests, let the live ones end, then end the rest with an error."""

@@ -7,9 +7,12 @@ import logging
 
 from dspark import rpc
 from dspark.background_task import start_background
+from dspark.scheduler.balancer import Balancer
+from dspark.scheduler.candidates_client import new_fleet
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.scheduler import Scheduler
 from dspark.scheduler.servicer import SERVICE, SchedulerServicer
+from dspark.scheduler.shipping import BlockShipping
 from dspark.scheduler.worker_maker import GrpcWorkerMaker, new_books
 from dspark.scheduler.worker_pool import WorkerPool
 from dspark.service_addresses import watch_addresses
@@ -29,8 +32,15 @@ class SchedulerServer:
     def __init__(self, config: SchedulerConfig) -> None:
         self._config = config
         self._books = books = new_books(config)
-        maker = GrpcWorkerMaker(config, books)
-        self._pool = WorkerPool(lambda: watch_addresses(config.verifier), maker)
+        self.fleet = new_fleet(config) if config.candidates else None
+        maker = GrpcWorkerMaker(config, books, self.fleet)
+        self._pool = WorkerPool(lambda: watch_addresses(config.verifier), maker, books)
+        self._balancer = Balancer(
+            self._pool,
+            books.outputs,
+            BlockShipping(maker.client_of),
+            is_balancing=config.rebalance,
+        )
         self.scheduler = Scheduler(config, self._pool, books)
         self._server = rpc.Server([SERVICE], config.serving(config.allow_peers))
         add_SchedulerServiceServicer_to_server(SchedulerServicer(self.scheduler), self._server.grpc)
@@ -41,9 +51,12 @@ class SchedulerServer:
         port = await self._server.start(self._config.listen)
         self._tasks = [
             start_background(self.scheduler.run(), "scheduler"),
+            start_background(self._balancer.run(), "balancer"),
             start_background(self._watch_health(), "health"),
             start_background(self._save_calibration(), "calibration"),
         ]
+        if self.fleet is not None:
+            self._tasks.append(start_background(self.fleet.run(), "candidates"))
         return port
 
     async def stop(self, drain_s: float = 0.0) -> None:
@@ -54,7 +67,10 @@ class SchedulerServer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._balancer.close()
         await self._pool.close()
+        if self.fleet is not None:
+            await self.fleet.close()
         self._books.calibrations.save()
         if self._books.decisions is not None:
             self._books.decisions.close()

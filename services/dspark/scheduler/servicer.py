@@ -71,6 +71,12 @@ class SchedulerServicer(pb_grpc.SchedulerServiceServicer):
         self._scheduler.stop(request.request_id)
         return pb.StopGenerationResponse()
 
+    async def DrainWorker(
+        self, request: pb.DrainWorkerRequest, context: _Context
+    ) -> pb.DrainWorkerResponse:
+        num_requests = self._scheduler.drain_worker(request.worker, resume=request.resume)
+        return pb.DrainWorkerResponse(num_requests=num_requests)
+
     async def GetSchedulerStatus(
         self, request: pb.GetSchedulerStatusRequest, context: _Context
     ) -> pb.GetSchedulerStatusResponse:

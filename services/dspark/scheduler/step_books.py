@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dspark.metrics import buckets
 from dspark.metrics.distribution import Distribution
+from dspark.scheduler.pace import Pace
 from dspark.scheduler.step_timing import StepTiming
 from dspark.step import StepOutcome, StepPlan
 from dspark.work_counts import WorkCounts
@@ -30,6 +31,7 @@ class StepBooks:
         self.num_failures = 0
         # times that this verifier was given up
         self.num_losses = 0
+        self.pace = Pace()
 
     def observe(self, timing: StepTiming, plan: StepPlan, outcome: StepOutcome) -> None:
         """Count one finished step."""
@@ -41,6 +43,7 @@ class StepBooks:
         self.verify_s.observe(timing.verify_ms / 1e3)
         self.forward_s.observe(timing.forward_ms / 1e3)
         self.ahead_s.observe(timing.ahead_ms / 1e3)
+        self.pace.observe(timing, plan, outcome)
         self.num_requests.observe(len(plan.work))
         self.num_rows.observe(outcome.num_rows)
         self.results.add(outcome.results)

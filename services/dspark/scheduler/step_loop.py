@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dspark.clock import monotonic
 from dspark.errors import DSparkError, InternalError
@@ -92,10 +92,16 @@ class StepLoop:
         """There may be work: a request came, or went."""
         self._work.set()
 
+    def limit_rows(self, max_rows: int) -> None:
+        """Give no more rows to a step from the next one on; running requests must have one each."""
+        if max_rows != self._batcher.max_rows:
+            self._batcher = replace(self._batcher, max_rows=max_rows)
+
     async def run(self) -> None:
         """Step until the task is cancelled or VerifierLost is raised."""
         while True:
             await self._wait_for_work()
+            self._live.let_go()
             try:
                 await self.step()
             except VerifierLost:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+
 from dspark import rpc
 from dspark.exchange import Exchange
-from dspark.step import StepOutcome, StepPlan, VerifierInfo
+from dspark.kv_blocks import BlockType, KvBlocks
+from dspark.scheduler.blocks_client import BlocksImport, export_blocks
+from dspark.step import SequenceRef, StepOutcome, StepPlan, VerifierInfo
 from dspark.transport_security.tls_files import TlsFiles
 from dspark.v1 import verifier_service_pb2 as pb
 from dspark.v1 import verifier_service_pb2_grpc as pb_grpc
@@ -36,6 +40,14 @@ class VerifierClient:
         request = pb.StreamStepRequest(step=plan_to_proto(plan))
         reply = await self._steps.call(request, self._step_timeout_s)
         return outcome_from_proto(reply.step)
+
+    def export_blocks(
+        self, ref: SequenceRef, timeout_s: float
+    ) -> AsyncGenerator[tuple[BlockType | None, KvBlocks], None]:
+        return export_blocks(self._stub, ref, timeout_s)
+
+    def import_blocks(self, timeout_s: float) -> BlocksImport:
+        return BlocksImport(self._stub, timeout_s)
 
     async def is_ready(self) -> bool:
         return await rpc.is_ready(self._channel, SERVICE)

@@ -53,6 +53,10 @@ class VerifierLink:
         self._info: VerifierInfo | None = None
         self._limiter = LogLimiter()
         self.is_answering = False
+        # whether the verifier said last that it is going to stop
+        self.is_ending = False
+        # drawn by the verifier at its start: with another one, what was in its pool is gone
+        self.instance_id = ""
         # steps that were sent again
         self.num_replays = 0
 
@@ -72,7 +76,7 @@ class VerifierLink:
         backoff_s = FIRST_BACKOFF_S
         while True:
             try:
-                self._info = await self._client.info()
+                self._info = await self._ask()
             except (BackendUnavailable, NotReady) as error:
                 if self._limiter.is_due(error.message):
                     log.warning("no verifier to use: %s", error)
@@ -112,7 +116,13 @@ class VerifierLink:
             else:
                 self._patience.took(monotonic() - called)
                 self.is_answering = True
+                self.is_ending = outcome.is_ending
                 return outcome
+
+    async def _ask(self) -> VerifierInfo:
+        info = await self._client.info()
+        self.is_ending, self.instance_id = info.is_ending, info.instance_id
+        return info
 
     async def is_ready(self) -> bool:
         """What its health service says now."""
@@ -122,7 +132,7 @@ class VerifierLink:
         """Raises VerifierLost if what answers now is not what was described, BackendUnavailable or
         NotReady if nothing does.
         """
-        if not _can_replace(await self._client.info(), self.info):
+        if not _can_replace(await self._ask(), self.info):
             raise VerifierLost("the verifier came back with another model or KV pool")
         self.is_answering = True
 

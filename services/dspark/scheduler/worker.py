@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from dspark.errors import BackendUnavailable, DSparkError, NotReady
+from dspark.generation import RequestSpec
 from dspark.scheduler.batcher import Batcher
 from dspark.scheduler.calibration_store import CalibrationStore
 from dspark.scheduler.candidates_link import CandidatesLink
@@ -20,10 +21,14 @@ from dspark.scheduler.fairness.prompt_budget import PromptBudget
 from dspark.scheduler.feature_wishes import FeatureWishes
 from dspark.scheduler.limits import Limits
 from dspark.scheduler.live_requests import LiveRequests, Numbers
+from dspark.scheduler.moves import Moves
 from dspark.scheduler.online_costs import OnlineCosts
+from dspark.scheduler.output_lengths import OutputLengths
 from dspark.scheduler.policy import make_policy
 from dspark.scheduler.policy.interface import PolicySettings
+from dspark.scheduler.prefix_record import PrefixRecord, block_hashes
 from dspark.scheduler.progress import Progress
+from dspark.scheduler.request import Request
 from dspark.scheduler.results import ResultApplier
 from dspark.scheduler.stats import Totals
 from dspark.scheduler.step_books import StepBooks
@@ -52,6 +57,8 @@ class Books:
     numbers: Numbers
     calibrations: CalibrationStore
     decisions: DecisionLog | None = None
+    outputs: OutputLengths = field(default_factory=OutputLengths)
+    moves: Moves = field(default_factory=Moves)
 
 
 class Worker:
@@ -78,6 +85,10 @@ class Worker:
         self.steps = StepBooks(books.totals.iteration_tokens)
         # None before its verifier has answered
         self.drafting: Drafting | None = None
+        # with the limit of rows that the verifier has by itself
+        self.batcher: Batcher | None = None
+        # What its prefix cache may have, with the instance of the verifier that has it.
+        self._prefixes: tuple[str, PrefixRecord] | None = None
         self._config = config
         self._books = books
         self._on_lost = on_lost
@@ -118,6 +129,11 @@ class Worker:
         if self._loop is not None:
             self._loop.wake()
 
+    def limit_rows(self, max_rows: int) -> None:
+        """Rows of a step; at least as many as requests may run."""
+        if self._loop is not None:
+            self._loop.limit_rows(max_rows)
+
     @property
     def is_serving(self) -> bool:
         """Whether requests given to it are stepped now."""
@@ -154,10 +170,43 @@ class Worker:
         return self._loop.num_free_blocks if self._loop else self.num_blocks
 
     @property
-    def load(self) -> int:
-        """Tokens that its requests may still need computed: a pass each, or a row of one."""
-        requests = (*self.live.running, *self.live.waiting.members())
-        return sum(r.num_pending_tokens + r.num_remaining_tokens for r in requests)
+    def arithmetic(self) -> str:
+        """Where it is equal, so are the tokens of a request; empty while there is no verifier."""
+        return self._arithmetic or ""
+
+    def likely_cached(self, spec: RequestSpec, token_ids: Sequence[int]) -> int:
+        """How many of a request's first tokens need no computing here, as far as is known."""
+        record = self._record()
+        if record is None or not spec.use_prefix_cache:
+            return 0
+        hashes = block_hashes(spec.cache_salt, token_ids, record.block_size)
+        return record.num_tokens(hashes[: (len(token_ids) - 1) // record.block_size])
+
+    def note_prefix(self, request: Request) -> None:
+        """The verifier gets the request's tokens, or had them, and caches what it computes."""
+        record, spec = self._record(), request.spec
+        if record is None or not spec.use_prefix_cache:
+            return
+        hashes = block_hashes(spec.cache_salt, request.token_ids, record.block_size)
+        request.num_likely_cached = record.num_tokens(hashes)
+        record.note(hashes)
+
+    def _record(self) -> PrefixRecord | None:
+        """An empty one where the verifier began anew since."""
+        if not self.verifier.is_known:
+            return None
+        instance, info = self.verifier.instance_id, self.verifier.info
+        if self._prefixes is None or self._prefixes[0] != instance:
+            self._prefixes = instance, PrefixRecord(info.block_size, info.num_blocks)
+        return self._prefixes[1]
+
+    def _ended(self, request: Request, completed: bool) -> None:
+        if completed:
+            self._books.outputs.observe(request)
+        if request.epoch:
+            self.note_prefix(request)
+        if self.drafting is not None:
+            self.drafting.end(request, completed)
 
     def can_inherit(self, other: Worker) -> bool:
         """Whether requests of the other one get here the tokens that they were going to get."""
@@ -198,16 +247,16 @@ class Worker:
                 continue
             if not await self.verifier.is_ready():
                 self.verifier.is_answering = False
-            elif not self.verifier.is_answering:
+            elif not self.verifier.is_answering or self.verifier.is_ending:
                 with contextlib.suppress(BackendUnavailable, NotReady):
                     await self.verifier.check_unchanged()
 
     def _build_loop(self, info: VerifierInfo) -> StepLoop:
         config = self._config
         drafting = self.drafting = self._build_drafting(info)
-        self.live.set_end_listener(drafting.end)
+        self.live.set_end_listener(self._ended)
         max_rows = min(config.max_num_batched_tokens, info.max_step_rows)
-        batcher = Batcher(
+        batcher = self.batcher = Batcher(
             config.max_num_seqs,
             max_rows,
             info.block_size,

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from pathlib import Path
 
-from dspark.circuit_breaker import CircuitBreaker
 from dspark.scheduler.calibration_store import CalibrationStore
-from dspark.scheduler.candidates_client import CandidatesClient
-from dspark.scheduler.candidates_link import CandidatesLink
+from dspark.scheduler.candidates_fleet import CandidatesFleet
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.decision_log import DecisionLog
 from dspark.scheduler.live_requests import Numbers
@@ -20,7 +17,6 @@ from dspark.scheduler.verifier_link import VerifierLink
 from dspark.scheduler.worker import Books, Worker
 from dspark.scheduler.worker_pool import WorkerPool
 
-MAX_BREAKER_OPEN_S = 30.0
 # Epochs follow the time, in sixteenths of a second, so those of a scheduler that goes on with the
 # requests of another, or of its own former process, are larger.
 _EPOCH_ZERO_S = 1_750_000_000
@@ -39,43 +35,38 @@ def new_books(config: SchedulerConfig) -> Books:
 
 
 class GrpcWorkerMaker:
-    """Each worker has a channel to its verifier and one to a candidates service, taken in turn."""
+    """Each worker has a channel to its verifier, and a link to one candidates service of all."""
 
-    def __init__(self, config: SchedulerConfig, books: Books) -> None:
+    def __init__(
+        self, config: SchedulerConfig, books: Books, fleet: CandidatesFleet | None
+    ) -> None:
         self._config = config
         self._books = books
-        self._candidates = itertools.cycle(config.candidates or ("",))
-        self._clients: dict[Worker, tuple[VerifierClient, CandidatesClient | None]] = {}
+        self._fleet = fleet
+        self._clients: dict[Worker, VerifierClient] = {}
 
     def make(self, name: str, pool: WorkerPool) -> Worker:
         config = self._config
         verifier = VerifierClient(name, config.step_timeout_s, config.tls)
-        address = next(self._candidates)
-        candidates = CandidatesClient(address, config.tls) if address else None
         link = VerifierLink(
             verifier,
             config.verifier_timeout_s,
             config.failover_s,
             lambda: pool.has_heir(worker),
         )
-        worker = Worker(name, config, link, self._link(candidates), self._books, pool.hand_over)
-        self._clients[worker] = verifier, candidates
+        candidates = None if self._fleet is None else self._fleet.new_link()
+        worker = Worker(name, config, link, candidates, self._books, pool.hand_over)
+        self._clients[worker] = verifier
         return worker
 
-    async def close(self, worker: Worker) -> None:
-        if worker.candidates is not None:
-            await worker.candidates.close()
-        verifier, candidates = self._clients.pop(worker)
-        if candidates is not None:
-            await candidates.close()
-        await verifier.close()
+    def client_of(self, worker: Worker) -> VerifierClient:
+        """The client of its verifier, beside the one link that steps."""
+        return self._clients[worker]
 
-    def _link(self, client: CandidatesClient | None) -> CandidatesLink | None:
-        if client is None:
-            return None
-        config = self._config
-        breaker = CircuitBreaker(config.breaker_failures, config.breaker_open_s, MAX_BREAKER_OPEN_S)
-        return CandidatesLink(client, breaker, config.propose_deadline_ms / 1e3)
+    async def close(self, worker: Worker) -> None:
+        if worker.candidates is not None and self._fleet is not None:
+            await self._fleet.close_link(worker.candidates)
+        await self._clients.pop(worker).close()
 
 
 def _epoch_now() -> int:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Protocol
 
 from dspark.background_task import start_background
-from dspark.errors import BackendUnavailable, DSparkError, NotReady
+from dspark.errors import BackendUnavailable, DSparkError, InvalidArgument, NotReady
+from dspark.generation import RequestSpec
+from dspark.scheduler.moves import MoveReason, MoveWay
+from dspark.scheduler.placement import Job, WorkerView, place
 from dspark.scheduler.request import Request
 from dspark.scheduler.verifier_link import VerifierLost
-from dspark.scheduler.worker import Worker
+from dspark.scheduler.worker import Books, Worker
+from dspark.scheduler.worker_view import view_of
 
 log = logging.getLogger(__name__)
 
@@ -27,17 +31,27 @@ class WorkerPool:
     """One worker for each verifier; ``addresses`` yields the present ones again and again."""
 
     def __init__(
-        self, addresses: Callable[[], AsyncIterator[Collection[str]]], maker: WorkerMaker
+        self,
+        addresses: Callable[[], AsyncIterator[Collection[str]]],
+        maker: WorkerMaker,
+        books: Books,
     ) -> None:
         self._addresses = addresses
         self._maker = maker
+        self._books = books
         self._tasks: dict[Worker, asyncio.Task[None]] = {}
-        # Not to be given new requests: no address names them any more.
-        self._leaving: set[Worker] = set()
+        # No address names them any more.
+        self._nameless: set[Worker] = set()
+        # Somebody ordered that they run empty.
+        self._drained: set[Worker] = set()
 
     @property
     def workers(self) -> tuple[Worker, ...]:
         return tuple(self._tasks)
+
+    def is_leaving(self, worker: Worker) -> bool:
+        """Whether it is not to be given requests, and those that it has are to go elsewhere."""
+        return worker in self._nameless or worker in self._drained or worker.verifier.is_ending
 
     async def run(self) -> None:
         """Follow the addresses until cancelled."""
@@ -49,20 +63,46 @@ class WorkerPool:
         for worker in self.workers:
             await self._end(worker)
 
-    def choose(self, arithmetic: str = "") -> Worker:
-        """The worker with the least to do, for a new request that wants this arithmetic, or any.
+    def choose(self, spec: RequestSpec) -> Worker:
+        """The worker that is done with a new request first, counting what it costs the others.
 
-        One that is silent for the moment is taken if there is no other. Raises NotReady before any
-        verifier has answered, and BackendUnavailable while all are lost or compute otherwise.
+        One that leaves, or is silent for the moment, is taken if there is no other. Raises NotReady
+        before any verifier has answered, and BackendUnavailable while all are lost or compute
+        otherwise.
         """
-        present = [w for w in self._tasks if w not in self._leaving] or list(self._tasks)
-        serving = [w for w in present if w.is_serving] or [w for w in present if w.has_loop]
+        present = [w for w in self._tasks if not self.is_leaving(w)]
+        serving = _serving(present) or _serving(self.workers)
         if not serving:
             raise self.problem or BackendUnavailable("verifier", "does not answer")
-        serving = [worker for worker in serving if worker.computes_as(arithmetic)]
+        serving = [worker for worker in serving if worker.computes_as(spec.arithmetic)]
         if not serving:
             raise BackendUnavailable("verifier", "none computes as the one that was lost")
-        return min(serving, key=lambda worker: worker.load) if len(serving) > 1 else serving[0]
+        length = len(spec.prompt_token_ids) + spec.sampling.max_tokens
+        fitting = [worker for worker in serving if length <= worker.max_len]
+        tokens = (*spec.prompt_token_ids, *spec.committed_token_ids)
+        return self._best(fitting or serving, spec, tokens)
+
+    def _best(self, workers: Sequence[Worker], spec: RequestSpec, tokens: Sequence[int]) -> Worker:
+        if len(workers) == 1:
+            return workers[0]
+        num_left = spec.sampling.max_tokens + len(spec.prompt_token_ids) - len(tokens)
+        num_output = self._books.outputs.left(num_left)
+        options: list[tuple[WorkerView, Job]] = []
+        for worker in workers:
+            cached = worker.likely_cached(spec, tokens)
+            view = view_of(worker, self._books.outputs)
+            options.append((view, Job(len(tokens) - cached, num_output)))
+        chosen = place(options)
+        return next(worker for worker in workers if worker.name == chosen.name)
+
+    def order_drain(self, name: str, *, resume: bool = False) -> Worker:
+        """Let a worker run empty, or end that; raises InvalidArgument for one that is not here."""
+        worker = next((worker for worker in self._tasks if worker.name == name), None)
+        if worker is None:
+            known = ", ".join(worker.name for worker in self._tasks) or "none"
+            raise InvalidArgument("worker", f"{name!r} is no verifier here (there are: {known})")
+        (self._drained.discard if resume else self._drained.add)(worker)
+        return worker
 
     def home_of(self, request_id: str) -> Worker | None:
         """The worker that has the live request of this id."""
@@ -71,16 +111,36 @@ class WorkerPool:
     def has_heir(self, worker: Worker) -> bool:
         return any(other is not worker and other.can_inherit(worker) for other in self._tasks)
 
+    def heir_of(self, request: Request, origin: Worker, *, even_leaving: bool) -> Worker | None:
+        """The best worker to go on with a request of another one with the very same tokens."""
+        heirs = [w for w in self._tasks if w is not origin and w.can_inherit(origin)]
+        heirs = [heir for heir in heirs if request.max_len <= heir.max_len]
+        staying = [heir for heir in heirs if not self.is_leaving(heir)]
+        if not staying and even_leaving:
+            staying = heirs
+        return self._best(staying, request.spec, request.token_ids) if staying else None
+
     def hand_over(self, worker: Worker, error: VerifierLost) -> None:
         """Let others go on with the requests of a lost verifier; those for which none can fail."""
         requests = worker.live.hand_over()
-        moved = [request for request in requests if self._move(request, worker)]
-        if moved:
-            log.warning("%d requests of verifier %s go on at others", len(moved), worker.name)
+        num_moved = 0
         for request in requests:
-            if request not in moved:
+            heir = self.heir_of(request, worker, even_leaving=True)
+            if heir is None:
                 worker.live.take_over(request)
                 worker.live.fail(request, BackendUnavailable("verifier", error.message))
+            else:
+                num_moved += 1
+                self.give(request, heir, MoveReason.LOST, MoveWay.RECOMPUTE)
+        if num_moved:
+            log.warning("%d requests of verifier %s go on at others", num_moved, worker.name)
+
+    def give(self, request: Request, heir: Worker, reason: MoveReason, way: MoveWay) -> None:
+        """Let a worker go on with a request that another one gave up."""
+        heir.live.take_over(request)
+        heir.note_prefix(request)
+        self._books.moves[reason, way] += 1
+        heir.wake()
 
     @property
     def problem(self) -> DSparkError | None:
@@ -94,33 +154,34 @@ class WorkerPool:
     def is_idle(self) -> bool:
         return all(worker.progress.is_idle for worker in self._tasks)
 
-    def _move(self, request: Request, origin: Worker) -> bool:
-        length = request.num_prompt_tokens + request.spec.sampling.max_tokens
-        heirs = [w for w in self._tasks if w is not origin and w.can_inherit(origin)]
-        heirs = [heir for heir in heirs if length <= heir.max_len]
-        if not heirs:
-            return False
-        heir = min(heirs, key=lambda worker: worker.load)
-        heir.live.take_over(request)
-        heir.wake()
-        return True
+    async def end_unneeded(self) -> None:
+        """Forget the workers that no address names and that have nothing left to do."""
+        for worker in tuple(self._nameless):
+            if not worker.is_needed:
+                await self._end(worker)
 
     async def _follow(self, names: Collection[str]) -> None:
         known = {worker.name: worker for worker in self._tasks}
         for name in names:
             if name not in known:
                 self._begin(self._maker.make(name, self))
-        self._leaving = {worker for name, worker in known.items() if name not in names}
-        for worker in tuple(self._leaving):
-            if not worker.is_needed:
-                await self._end(worker)
+        self._nameless = {worker for name, worker in known.items() if name not in names}
+        await self.end_unneeded()
 
     def _begin(self, worker: Worker) -> None:
         self._tasks[worker] = start_background(worker.run(), f"worker {worker.name}")
 
     async def _end(self, worker: Worker) -> None:
-        self._leaving.discard(worker)
-        task = self._tasks.pop(worker)
+        self._nameless.discard(worker)
+        self._drained.discard(worker)
+        task = self._tasks.pop(worker, None)
+        if task is None:
+            return
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await self._maker.close(worker)
+
+
+def _serving(workers: Sequence[Worker]) -> list[Worker]:
+    """Those that step now; if there are none, those that are silent for the moment."""
+    return [w for w in workers if w.is_serving] or [w for w in workers if w.has_loop]

@@ -85,7 +85,10 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
         default=30.0, metadata={"help": "seconds after which a running step counts as stalled"}
     )
     drain_s: float = field(
-        default=10.0, metadata={"help": "seconds that running steps get at shutdown"}
+        default=10.0,
+        metadata={
+            "help": "seconds at shutdown: half for requests to go elsewhere, half for the last step"
+        },
     )
 
     allow_peers: tuple[str, ...] = field(

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from dspark.kv_blocks import BlockType
 from dspark.step import StepOutcome, StepPlan, WorkResult
 from dspark.verifier.admission import Limits, check_plan
 from dspark.verifier.ahead import expected_work
@@ -13,6 +14,7 @@ from dspark.verifier.committer import Committer
 from dspark.verifier.engine_settings import EngineSettings
 from dspark.verifier.forward_passes import Computed, ForwardPasses
 from dspark.verifier.interfaces import KvStore, ModelRunner
+from dspark.verifier.kv.block_exchange import BlockExchange
 from dspark.verifier.kv.block_pool import BlockPool
 from dspark.verifier.kv.prefix_cache import PrefixCache
 from dspark.verifier.scheduled_work import ScheduledWork
@@ -64,6 +66,8 @@ class Engine:
         self._committer = Committer(
             self.sequences, self.pool, self.prefix_cache, kv, block_size=block_size
         )
+        block_type = BlockType(settings.model_digest, settings.kernel_class, kv.layout)
+        self.exchange = BlockExchange(self.sequences, self.pool, self.prefix_cache, kv, block_type)
 
     def step(self, plan: StepPlan, arrived_ns: int = 0) -> StepOutcome:
         """Run one step; raises InvalidArgument before anything is changed.

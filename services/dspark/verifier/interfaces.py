@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dspark.kv_blocks import KvLayout
 from dspark.step import VerifyCost
 from dspark.verifier.forward_batch import ForwardBatch, IntArray
 
@@ -50,6 +52,19 @@ class KvStore(Protocol):
 
     def move(self, sources: IntArray, destinations: IntArray) -> None:
         """Copy all layers' K/V from source to destination slots; reads happen before writes."""
+        ...
+
+    @property
+    def layout(self) -> KvLayout:
+        """The form of a block's bytes."""
+        ...
+
+    def read_blocks(self, blocks: Seq[int]) -> bytes:
+        """The bytes of the blocks, one after the other."""
+        ...
+
+    def write_blocks(self, blocks: Seq[int], data: bytes) -> None:
+        """Store what ``read_blocks`` gave for as many blocks."""
         ...
 
 

@@ -52,6 +52,9 @@ PREFIX_QUERIES = _OWN.counter("prefix_cache_queries", "Tokens looked up in the p
 PREFIX_HITS = _OWN.counter("prefix_cache_hits", "Tokens found in the prefix cache.")
 PREFIX_BLOCKS = _OWN.gauge("prefix_cache_blocks", "KV blocks whose content the prefix cache knows.")
 EVICTIONS = _OWN.counter("prefix_cache_evictions", "Cached KV blocks that were given up.")
+SHIPPED_BLOCKS = _OWN.counter(
+    "shipped_blocks", "KV blocks that left for another verifier (out) or came (in).", ("direction",)
+)
 
 
 def metrics_registry(servicer: VerifierServicer) -> CollectorRegistry:
@@ -101,3 +104,5 @@ def _engine(engine: Engine) -> Iterable[Metric]:
     yield PREFIX_HITS.one(sequences.num_hit_tokens)
     yield PREFIX_BLOCKS.one(len(engine.prefix_cache))
     yield EVICTIONS.one(pool.num_evictions)
+    shipped = {"out": engine.exchange.num_exported, "in": engine.exchange.num_imported}
+    yield SHIPPED_BLOCKS.many(((direction,), count) for direction, count in shipped.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import uuid
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
@@ -45,8 +46,8 @@ async def serving(
 ) -> AsyncIterator[RunningVerifier]:
     """Listen at once, load on the engine's thread, be ready inside the ``async with`` block.
 
-    Raises what ``load`` raises. Leaving the block says NOT_SERVING, finishes the running step and
-    stops.
+    Raises what ``load`` raises. Leaving the block says NOT_SERVING, gives schedulers time to take
+    their requests elsewhere, finishes the running step and stops.
     """
     thread = EngineThread()
     servicer = VerifierServicer(thread)
@@ -99,6 +100,9 @@ def describe(config: VerifierConfig, loaded: LoadedModel, engine: Engine) -> Ver
         computes_ahead=config.computes_ahead(loaded.device),
         feature_layers=engine.limits.feature_layers,
         hidden_size=loaded.runner.hidden_size,
+        instance_id=uuid.uuid4().hex,
+        # What arrives is kept in the prefix cache.
+        kv_layout=loaded.kv.layout if engine.pool.max_cached else None,
     )
 
 
@@ -112,8 +116,9 @@ def _recording(servicer: VerifierServicer, progress: Progress) -> Progress:
 
 async def _drain(servicer: VerifierServicer, server: rpc.Server, drain_s: float) -> None:
     await server.set_ready(False)
+    await servicer.run_empty(drain_s / 2)
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(servicer.drain(), drain_s)
+        await asyncio.wait_for(servicer.drain(), drain_s / 2)
 
 
 @contextlib.asynccontextmanager

@@ -44,6 +44,10 @@ class StepLog(Generic[Reply]):
             self._last.popitem(last=False)
         return await asyncio.shield(last[1])
 
+    def knows(self, scheduler_id: str) -> bool:
+        """Whether it has run a step of that scheduler."""
+        return scheduler_id in self._last
+
     async def drain(self) -> None:
         """Wait until no step is running."""
         running = [task for _, task in self._last.values() if not task.done()]

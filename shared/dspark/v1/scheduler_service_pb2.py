@@ -25,33 +25,37 @@ _sym_db = _symbol_database.Default()
 from dspark.v1 import sampling_pb2 as dspark_dot_v1_dot_sampling__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!dspark/v1/scheduler_service.proto\x12\tdspark.v1\x1a\x18\x64spark/v1/sampling.proto\"\x19\n\x17GetSchedulerInfoRequest\"\xd1\x01\n\x18GetSchedulerInfoResponse\x12\x10\n\x08model_id\x18\x01 \x01(\t\x12\x14\n\x0cmodel_digest\x18\x02 \x01(\t\x12\x12\n\nvocab_size\x18\x03 \x01(\r\x12\x15\n\rmax_model_len\x18\x04 \x01(\r\x12\x17\n\x0fmax_pool_tokens\x18\x05 \x01(\r\x12\x15\n\reos_token_ids\x18\x06 \x03(\r\x12\x0f\n\x07sources\x18\x07 \x03(\t\x12\x11\n\texactness\x18\x08 \x01(\t\x12\x0e\n\x06policy\x18\t \x01(\t\"\xfa\x02\n\x1fSchedulerServiceGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x02 \x03(\r\x12+\n\x08sampling\x18\x03 \x01(\x0b\x32\x19.dspark.v1.SamplingParams\x12\x31\n\x0bspeculation\x18\x04 \x01(\x0b\x32\x1c.dspark.v1.SpeculationParams\x12\x12\n\ncache_salt\x18\x05 \x01(\t\x12\x10\n\x08priority\x18\x06 \x01(\x11\x12\x1d\n\x10use_prefix_cache\x18\x07 \x01(\x08H\x00\x88\x01\x01\x12\x1b\n\x13\x63ommitted_token_ids\x18\x08 \x03(\r\x12\x12\n\narithmetic\x18\t \x01(\t\x12.\n\rrequest_class\x18\n \x01(\x0e\x32\x17.dspark.v1.RequestClass\x12\x0e\n\x06tenant\x18\x0b \x01(\tB\x13\n\x11_use_prefix_cache\"\x82\x01\n SchedulerServiceGenerateResponse\x12&\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x15.dspark.v1.TokenChunkH\x00\x12-\n\x08\x63omplete\x18\x02 \x01(\x0b\x32\x19.dspark.v1.TokensCompleteH\x00\x42\x07\n\x05\x65vent\"I\n\nTokenChunk\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12\x14\n\x0cnum_accepted\x18\x02 \x01(\r\x12\x12\n\narithmetic\x18\x03 \x01(\t\"\x92\x02\n\x0eTokensComplete\x12.\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x17.dspark.v1.FinishReason\x12\x1a\n\rstop_token_id\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x1f\n\x05usage\x18\x03 \x01(\x0b\x32\x10.dspark.v1.Usage\x12\x30\n\x0bspeculation\x18\x04 \x01(\x0b\x32\x1b.dspark.v1.SpeculationStats\x12\'\n\x05steps\x18\x05 \x01(\x0b\x32\x18.dspark.v1.StepBreakdown\x12&\n\x05times\x18\x06 \x01(\x0b\x32\x17.dspark.v1.RequestTimesB\x10\n\x0e_stop_token_id\"+\n\x15StopGenerationRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"\x18\n\x16StopGenerationResponse\"\x1b\n\x19GetSchedulerStatusRequest\"\xcc\x02\n\x1aGetSchedulerStatusResponse\x12\x13\n\x0bnum_running\x18\x01 \x01(\r\x12\x13\n\x0bnum_waiting\x18\x02 \x01(\r\x12\x17\n\x0fnum_free_blocks\x18\x03 \x01(\r\x12\x12\n\nnum_blocks\x18\x04 \x01(\r\x12\x11\n\tnum_steps\x18\x05 \x01(\x04\x12\x17\n\x0fnum_preemptions\x18\x06 \x01(\x04\x12\x19\n\x11generation_tokens\x18\x07 \x01(\x04\x12\x15\n\rprompt_tokens\x18\x08 \x01(\x04\x12\x30\n\x0bspeculation\x18\t \x01(\x0b\x32\x1b.dspark.v1.SpeculationStats\x12\x15\n\rcached_tokens\x18\n \x01(\x04\x12\x12\n\nblock_size\x18\x0b \x01(\r\x12\x1c\n\x14\x61\x63\x63\x65pted_by_position\x18\x0c \x03(\x04\x32\x90\x03\n\x10SchedulerService\x12[\n\x10GetSchedulerInfo\x12\".dspark.v1.GetSchedulerInfoRequest\x1a#.dspark.v1.GetSchedulerInfoResponse\x12\x65\n\x08Generate\x12*.dspark.v1.SchedulerServiceGenerateRequest\x1a+.dspark.v1.SchedulerServiceGenerateResponse0\x01\x12U\n\x0eStopGeneration\x12 .dspark.v1.StopGenerationRequest\x1a!.dspark.v1.StopGenerationResponse\x12\x61\n\x12GetSchedulerStatus\x12$.dspark.v1.GetSchedulerStatusRequest\x1a%.dspark.v1.GetSchedulerStatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!dspark/v1/scheduler_service.proto\x12\tdspark.v1\x1a\x18\x64spark/v1/sampling.proto\"4\n\x12\x44rainWorkerRequest\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x0e\n\x06resume\x18\x02 \x01(\x08\"+\n\x13\x44rainWorkerResponse\x12\x14\n\x0cnum_requests\x18\x01 \x01(\r\"\x19\n\x17GetSchedulerInfoRequest\"\xd1\x01\n\x18GetSchedulerInfoResponse\x12\x10\n\x08model_id\x18\x01 \x01(\t\x12\x14\n\x0cmodel_digest\x18\x02 \x01(\t\x12\x12\n\nvocab_size\x18\x03 \x01(\r\x12\x15\n\rmax_model_len\x18\x04 \x01(\r\x12\x17\n\x0fmax_pool_tokens\x18\x05 \x01(\r\x12\x15\n\reos_token_ids\x18\x06 \x03(\r\x12\x0f\n\x07sources\x18\x07 \x03(\t\x12\x11\n\texactness\x18\x08 \x01(\t\x12\x0e\n\x06policy\x18\t \x01(\t\"\xfa\x02\n\x1fSchedulerServiceGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x18\n\x10prompt_token_ids\x18\x02 \x03(\r\x12+\n\x08sampling\x18\x03 \x01(\x0b\x32\x19.dspark.v1.SamplingParams\x12\x31\n\x0bspeculation\x18\x04 \x01(\x0b\x32\x1c.dspark.v1.SpeculationParams\x12\x12\n\ncache_salt\x18\x05 \x01(\t\x12\x10\n\x08priority\x18\x06 \x01(\x11\x12\x1d\n\x10use_prefix_cache\x18\x07 \x01(\x08H\x00\x88\x01\x01\x12\x1b\n\x13\x63ommitted_token_ids\x18\x08 \x03(\r\x12\x12\n\narithmetic\x18\t \x01(\t\x12.\n\rrequest_class\x18\n \x01(\x0e\x32\x17.dspark.v1.RequestClass\x12\x0e\n\x06tenant\x18\x0b \x01(\tB\x13\n\x11_use_prefix_cache\"\x82\x01\n SchedulerServiceGenerateResponse\x12&\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x15.dspark.v1.TokenChunkH\x00\x12-\n\x08\x63omplete\x18\x02 \x01(\x0b\x32\x19.dspark.v1.TokensCompleteH\x00\x42\x07\n\x05\x65vent\"I\n\nTokenChunk\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12\x14\n\x0cnum_accepted\x18\x02 \x01(\r\x12\x12\n\narithmetic\x18\x03 \x01(\t\"\x92\x02\n\x0eTokensComplete\x12.\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x17.dspark.v1.FinishReason\x12\x1a\n\rstop_token_id\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x1f\n\x05usage\x18\x03 \x01(\x0b\x32\x10.dspark.v1.Usage\x12\x30\n\x0bspeculation\x18\x04 \x01(\x0b\x32\x1b.dspark.v1.SpeculationStats\x12\'\n\x05steps\x18\x05 \x01(\x0b\x32\x18.dspark.v1.StepBreakdown\x12&\n\x05times\x18\x06 \x01(\x0b\x32\x17.dspark.v1.RequestTimesB\x10\n\x0e_stop_token_id\"+\n\x15StopGenerationRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"\x18\n\x16StopGenerationResponse\"\x1b\n\x19GetSchedulerStatusRequest\"\xcc\x02\n\x1aGetSchedulerStatusResponse\x12\x13\n\x0bnum_running\x18\x01 \x01(\r\x12\x13\n\x0bnum_waiting\x18\x02 \x01(\r\x12\x17\n\x0fnum_free_blocks\x18\x03 \x01(\r\x12\x12\n\nnum_blocks\x18\x04 \x01(\r\x12\x11\n\tnum_steps\x18\x05 \x01(\x04\x12\x17\n\x0fnum_preemptions\x18\x06 \x01(\x04\x12\x19\n\x11generation_tokens\x18\x07 \x01(\x04\x12\x15\n\rprompt_tokens\x18\x08 \x01(\x04\x12\x30\n\x0bspeculation\x18\t \x01(\x0b\x32\x1b.dspark.v1.SpeculationStats\x12\x15\n\rcached_tokens\x18\n \x01(\x04\x12\x12\n\nblock_size\x18\x0b \x01(\r\x12\x1c\n\x14\x61\x63\x63\x65pted_by_position\x18\x0c \x03(\x04\x32\xde\x03\n\x10SchedulerService\x12[\n\x10GetSchedulerInfo\x12\".dspark.v1.GetSchedulerInfoRequest\x1a#.dspark.v1.GetSchedulerInfoResponse\x12\x65\n\x08Generate\x12*.dspark.v1.SchedulerServiceGenerateRequest\x1a+.dspark.v1.SchedulerServiceGenerateResponse0\x01\x12U\n\x0eStopGeneration\x12 .dspark.v1.StopGenerationRequest\x1a!.dspark.v1.StopGenerationResponse\x12\x61\n\x12GetSchedulerStatus\x12$.dspark.v1.GetSchedulerStatusRequest\x1a%.dspark.v1.GetSchedulerStatusResponse\x12L\n\x0b\x44rainWorker\x12\x1d.dspark.v1.DrainWorkerRequest\x1a\x1e.dspark.v1.DrainWorkerResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'dspark.v1.scheduler_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_GETSCHEDULERINFOREQUEST']._serialized_start=74
-  _globals['_GETSCHEDULERINFOREQUEST']._serialized_end=99
-  _globals['_GETSCHEDULERINFORESPONSE']._serialized_start=102
-  _globals['_GETSCHEDULERINFORESPONSE']._serialized_end=311
-  _globals['_SCHEDULERSERVICEGENERATEREQUEST']._serialized_start=314
-  _globals['_SCHEDULERSERVICEGENERATEREQUEST']._serialized_end=692
-  _globals['_SCHEDULERSERVICEGENERATERESPONSE']._serialized_start=695
-  _globals['_SCHEDULERSERVICEGENERATERESPONSE']._serialized_end=825
-  _globals['_TOKENCHUNK']._serialized_start=827
-  _globals['_TOKENCHUNK']._serialized_end=900
-  _globals['_TOKENSCOMPLETE']._serialized_start=903
-  _globals['_TOKENSCOMPLETE']._serialized_end=1177
-  _globals['_STOPGENERATIONREQUEST']._serialized_start=1179
-  _globals['_STOPGENERATIONREQUEST']._serialized_end=1222
-  _globals['_STOPGENERATIONRESPONSE']._serialized_start=1224
-  _globals['_STOPGENERATIONRESPONSE']._serialized_end=1248
-  _globals['_GETSCHEDULERSTATUSREQUEST']._serialized_start=1250
-  _globals['_GETSCHEDULERSTATUSREQUEST']._serialized_end=1277
-  _globals['_GETSCHEDULERSTATUSRESPONSE']._serialized_start=1280
-  _globals['_GETSCHEDULERSTATUSRESPONSE']._serialized_end=1612
-  _globals['_SCHEDULERSERVICE']._serialized_start=1615
-  _globals['_SCHEDULERSERVICE']._serialized_end=2015
+  _globals['_DRAINWORKERREQUEST']._serialized_start=74
+  _globals['_DRAINWORKERREQUEST']._serialized_end=126
+  _globals['_DRAINWORKERRESPONSE']._serialized_start=128
+  _globals['_DRAINWORKERRESPONSE']._serialized_end=171
+  _globals['_GETSCHEDULERINFOREQUEST']._serialized_start=173
+  _globals['_GETSCHEDULERINFOREQUEST']._serialized_end=198
+  _globals['_GETSCHEDULERINFORESPONSE']._serialized_start=201
+  _globals['_GETSCHEDULERINFORESPONSE']._serialized_end=410
+  _globals['_SCHEDULERSERVICEGENERATEREQUEST']._serialized_start=413
+  _globals['_SCHEDULERSERVICEGENERATEREQUEST']._serialized_end=791
+  _globals['_SCHEDULERSERVICEGENERATERESPONSE']._serialized_start=794
+  _globals['_SCHEDULERSERVICEGENERATERESPONSE']._serialized_end=924
+  _globals['_TOKENCHUNK']._serialized_start=926
+  _globals['_TOKENCHUNK']._serialized_end=999
+  _globals['_TOKENSCOMPLETE']._serialized_start=1002
+  _globals['_TOKENSCOMPLETE']._serialized_end=1276
+  _globals['_STOPGENERATIONREQUEST']._serialized_start=1278
+  _globals['_STOPGENERATIONREQUEST']._serialized_end=1321
+  _globals['_STOPGENERATIONRESPONSE']._serialized_start=1323
+  _globals['_STOPGENERATIONRESPONSE']._serialized_end=1347
+  _globals['_GETSCHEDULERSTATUSREQUEST']._serialized_start=1349
+  _globals['_GETSCHEDULERSTATUSREQUEST']._serialized_end=1376
+  _globals['_GETSCHEDULERSTATUSRESPONSE']._serialized_start=1379
+  _globals['_GETSCHEDULERSTATUSRESPONSE']._serialized_end=1711
+  _globals['_SCHEDULERSERVICE']._serialized_start=1714
+  _globals['_SCHEDULERSERVICE']._serialized_end=2192
 # @@protoc_insertion_point(module_scope)

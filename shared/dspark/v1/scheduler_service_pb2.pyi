@@ -7,6 +7,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class DrainWorkerRequest(_message.Message):
+    __slots__ = ("worker", "resume")
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    worker: str
+    resume: bool
+    def __init__(self, worker: _Optional[str] = ..., resume: _Optional[bool] = ...) -> None: ...
+
+class DrainWorkerResponse(_message.Message):
+    __slots__ = ("num_requests",)
+    NUM_REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    num_requests: int
+    def __init__(self, num_requests: _Optional[int] = ...) -> None: ...
+
 class GetSchedulerInfoRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -55,6 +55,11 @@ class SchedulerServiceStub:
                 request_serializer=dspark_dot_v1_dot_scheduler__service__pb2.GetSchedulerStatusRequest.SerializeToString,
                 response_deserializer=dspark_dot_v1_dot_scheduler__service__pb2.GetSchedulerStatusResponse.FromString,
                 _registered_method=True)
+        self.DrainWorker = channel.unary_unary(
+                '/dspark.v1.SchedulerService/DrainWorker',
+                request_serializer=dspark_dot_v1_dot_scheduler__service__pb2.DrainWorkerRequest.SerializeToString,
+                response_deserializer=dspark_dot_v1_dot_scheduler__service__pb2.DrainWorkerResponse.FromString,
+                _registered_method=True)
 
 
 class SchedulerServiceServicer:
@@ -91,6 +96,14 @@ class SchedulerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DrainWorker(self, request, context):
+        """DrainWorker lets a verifier run empty, or ends that: it gets no new requests while there is another, and those that
+        it has move to others of the same arithmetic. It returns at once; an unknown verifier is INVALID_ARGUMENT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SchedulerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -113,6 +126,11 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     servicer.GetSchedulerStatus,
                     request_deserializer=dspark_dot_v1_dot_scheduler__service__pb2.GetSchedulerStatusRequest.FromString,
                     response_serializer=dspark_dot_v1_dot_scheduler__service__pb2.GetSchedulerStatusResponse.SerializeToString,
+            ),
+            'DrainWorker': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainWorker,
+                    request_deserializer=dspark_dot_v1_dot_scheduler__service__pb2.DrainWorkerRequest.FromString,
+                    response_serializer=dspark_dot_v1_dot_scheduler__service__pb2.DrainWorkerResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -224,6 +242,33 @@ class SchedulerService:
             '/dspark.v1.SchedulerService/GetSchedulerStatus',
             dspark_dot_v1_dot_scheduler__service__pb2.GetSchedulerStatusRequest.SerializeToString,
             dspark_dot_v1_dot_scheduler__service__pb2.GetSchedulerStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainWorker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dspark.v1.SchedulerService/DrainWorker',
+            dspark_dot_v1_dot_scheduler__service__pb2.DrainWorkerRequest.SerializeToString,
+            dspark_dot_v1_dot_scheduler__service__pb2.DrainWorkerResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -40,7 +40,7 @@ class GetVerifierInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetVerifierInfoResponse(_message.Message):
-    __slots__ = ("model_id", "model_digest", "vocab_size", "max_model_len", "eos_token_ids", "block_size", "num_blocks", "max_step_rows", "exactness", "kernel_class", "dtype", "device", "verify_costs", "computes_ahead", "feature_layers", "hidden_size")
+    __slots__ = ("model_id", "model_digest", "vocab_size", "max_model_len", "eos_token_ids", "block_size", "num_blocks", "max_step_rows", "exactness", "kernel_class", "dtype", "device", "verify_costs", "computes_ahead", "feature_layers", "hidden_size", "instance_id", "is_ending", "kv_layout")
     MODEL_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
     VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +57,9 @@ class GetVerifierInfoResponse(_message.Message):
     COMPUTES_AHEAD_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LAYERS_FIELD_NUMBER: _ClassVar[int]
     HIDDEN_SIZE_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_ENDING_FIELD_NUMBER: _ClassVar[int]
+    KV_LAYOUT_FIELD_NUMBER: _ClassVar[int]
     model_id: str
     model_digest: str
     vocab_size: int
@@ -73,7 +76,86 @@ class GetVerifierInfoResponse(_message.Message):
     computes_ahead: bool
     feature_layers: _containers.RepeatedScalarFieldContainer[int]
     hidden_size: int
-    def __init__(self, model_id: _Optional[str] = ..., model_digest: _Optional[str] = ..., vocab_size: _Optional[int] = ..., max_model_len: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., block_size: _Optional[int] = ..., num_blocks: _Optional[int] = ..., max_step_rows: _Optional[int] = ..., exactness: _Optional[str] = ..., kernel_class: _Optional[str] = ..., dtype: _Optional[str] = ..., device: _Optional[str] = ..., verify_costs: _Optional[_Iterable[_Union[VerifyCost, _Mapping]]] = ..., computes_ahead: _Optional[bool] = ..., feature_layers: _Optional[_Iterable[int]] = ..., hidden_size: _Optional[int] = ...) -> None: ...
+    instance_id: str
+    is_ending: bool
+    kv_layout: KvLayout
+    def __init__(self, model_id: _Optional[str] = ..., model_digest: _Optional[str] = ..., vocab_size: _Optional[int] = ..., max_model_len: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., block_size: _Optional[int] = ..., num_blocks: _Optional[int] = ..., max_step_rows: _Optional[int] = ..., exactness: _Optional[str] = ..., kernel_class: _Optional[str] = ..., dtype: _Optional[str] = ..., device: _Optional[str] = ..., verify_costs: _Optional[_Iterable[_Union[VerifyCost, _Mapping]]] = ..., computes_ahead: _Optional[bool] = ..., feature_layers: _Optional[_Iterable[int]] = ..., hidden_size: _Optional[int] = ..., instance_id: _Optional[str] = ..., is_ending: _Optional[bool] = ..., kv_layout: _Optional[_Union[KvLayout, _Mapping]] = ...) -> None: ...
+
+class KvLayout(_message.Message):
+    __slots__ = ("dtype", "num_layers", "block_size", "num_kv_heads", "head_dim", "block_bytes")
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    NUM_LAYERS_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_SIZE_FIELD_NUMBER: _ClassVar[int]
+    NUM_KV_HEADS_FIELD_NUMBER: _ClassVar[int]
+    HEAD_DIM_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    dtype: str
+    num_layers: int
+    block_size: int
+    num_kv_heads: int
+    head_dim: int
+    block_bytes: int
+    def __init__(self, dtype: _Optional[str] = ..., num_layers: _Optional[int] = ..., block_size: _Optional[int] = ..., num_kv_heads: _Optional[int] = ..., head_dim: _Optional[int] = ..., block_bytes: _Optional[int] = ...) -> None: ...
+
+class BlockType(_message.Message):
+    __slots__ = ("model_digest", "kernel_class", "layout")
+    MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_CLASS_FIELD_NUMBER: _ClassVar[int]
+    LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    model_digest: str
+    kernel_class: str
+    layout: KvLayout
+    def __init__(self, model_digest: _Optional[str] = ..., kernel_class: _Optional[str] = ..., layout: _Optional[_Union[KvLayout, _Mapping]] = ...) -> None: ...
+
+class ExportBlocksRequest(_message.Message):
+    __slots__ = ("sequence",)
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    sequence: SequenceRef
+    def __init__(self, sequence: _Optional[_Union[SequenceRef, _Mapping]] = ...) -> None: ...
+
+class ExportBlocksResponse(_message.Message):
+    __slots__ = ("type", "blocks")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    type: BlockType
+    blocks: KvBlocks
+    def __init__(self, type: _Optional[_Union[BlockType, _Mapping]] = ..., blocks: _Optional[_Union[KvBlocks, _Mapping]] = ...) -> None: ...
+
+class KvBlocks(_message.Message):
+    __slots__ = ("first_block", "data", "crc32")
+    FIRST_BLOCK_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    CRC32_FIELD_NUMBER: _ClassVar[int]
+    first_block: int
+    data: bytes
+    crc32: int
+    def __init__(self, first_block: _Optional[int] = ..., data: _Optional[bytes] = ..., crc32: _Optional[int] = ...) -> None: ...
+
+class ImportBlocksRequest(_message.Message):
+    __slots__ = ("head", "blocks")
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    head: ImportHead
+    blocks: KvBlocks
+    def __init__(self, head: _Optional[_Union[ImportHead, _Mapping]] = ..., blocks: _Optional[_Union[KvBlocks, _Mapping]] = ...) -> None: ...
+
+class ImportHead(_message.Message):
+    __slots__ = ("type", "token_ids", "cache_salt")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    CACHE_SALT_FIELD_NUMBER: _ClassVar[int]
+    type: BlockType
+    token_ids: _containers.RepeatedScalarFieldContainer[int]
+    cache_salt: str
+    def __init__(self, type: _Optional[_Union[BlockType, _Mapping]] = ..., token_ids: _Optional[_Iterable[int]] = ..., cache_salt: _Optional[str] = ...) -> None: ...
+
+class ImportBlocksResponse(_message.Message):
+    __slots__ = ("num_tokens", "is_full")
+    NUM_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    IS_FULL_FIELD_NUMBER: _ClassVar[int]
+    num_tokens: int
+    is_full: bool
+    def __init__(self, num_tokens: _Optional[int] = ..., is_full: _Optional[bool] = ...) -> None: ...
 
 class VerifyCost(_message.Message):
     __slots__ = ("rows", "milliseconds", "context")
@@ -150,7 +232,7 @@ class SequenceWork(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., max_pending_rows: _Optional[int] = ..., tree: _Optional[_Union[_token_tree_pb2.TokenTree, _Mapping]] = ..., num_features: _Optional[int] = ...) -> None: ...
 
 class StepResponse(_message.Message):
-    __slots__ = ("step_id", "admissions", "results", "queue_ns", "forward_ns", "total_ns", "num_rows", "num_free_blocks", "ahead_ns", "num_ahead_rows")
+    __slots__ = ("step_id", "admissions", "results", "queue_ns", "forward_ns", "total_ns", "num_rows", "num_free_blocks", "ahead_ns", "num_ahead_rows", "is_ending")
     STEP_ID_FIELD_NUMBER: _ClassVar[int]
     ADMISSIONS_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
@@ -161,6 +243,7 @@ class StepResponse(_message.Message):
     NUM_FREE_BLOCKS_FIELD_NUMBER: _ClassVar[int]
     AHEAD_NS_FIELD_NUMBER: _ClassVar[int]
     NUM_AHEAD_ROWS_FIELD_NUMBER: _ClassVar[int]
+    IS_ENDING_FIELD_NUMBER: _ClassVar[int]
     step_id: int
     admissions: _containers.RepeatedCompositeFieldContainer[AdmissionResult]
     results: _containers.RepeatedCompositeFieldContainer[WorkResult]
@@ -171,7 +254,8 @@ class StepResponse(_message.Message):
     num_free_blocks: int
     ahead_ns: int
     num_ahead_rows: int
-    def __init__(self, step_id: _Optional[int] = ..., admissions: _Optional[_Iterable[_Union[AdmissionResult, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[WorkResult, _Mapping]]] = ..., queue_ns: _Optional[int] = ..., forward_ns: _Optional[int] = ..., total_ns: _Optional[int] = ..., num_rows: _Optional[int] = ..., num_free_blocks: _Optional[int] = ..., ahead_ns: _Optional[int] = ..., num_ahead_rows: _Optional[int] = ...) -> None: ...
+    is_ending: bool
+    def __init__(self, step_id: _Optional[int] = ..., admissions: _Optional[_Iterable[_Union[AdmissionResult, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[WorkResult, _Mapping]]] = ..., queue_ns: _Optional[int] = ..., forward_ns: _Optional[int] = ..., total_ns: _Optional[int] = ..., num_rows: _Optional[int] = ..., num_free_blocks: _Optional[int] = ..., ahead_ns: _Optional[int] = ..., num_ahead_rows: _Optional[int] = ..., is_ending: _Optional[bool] = ...) -> None: ...
 
 class AdmissionResult(_message.Message):
     __slots__ = ("request_id", "num_cached_tokens")

@@ -50,6 +50,16 @@ class VerifierServiceStub:
                 request_serializer=dspark_dot_v1_dot_verifier__service__pb2.StreamStepRequest.SerializeToString,
                 response_deserializer=dspark_dot_v1_dot_verifier__service__pb2.StreamStepResponse.FromString,
                 _registered_method=True)
+        self.ExportBlocks = channel.unary_stream(
+                '/dspark.v1.VerifierService/ExportBlocks',
+                request_serializer=dspark_dot_v1_dot_verifier__service__pb2.ExportBlocksRequest.SerializeToString,
+                response_deserializer=dspark_dot_v1_dot_verifier__service__pb2.ExportBlocksResponse.FromString,
+                _registered_method=True)
+        self.ImportBlocks = channel.stream_stream(
+                '/dspark.v1.VerifierService/ImportBlocks',
+                request_serializer=dspark_dot_v1_dot_verifier__service__pb2.ImportBlocksRequest.SerializeToString,
+                response_deserializer=dspark_dot_v1_dot_verifier__service__pb2.ImportBlocksResponse.FromString,
+                _registered_method=True)
 
 
 class VerifierServiceServicer:
@@ -80,6 +90,24 @@ class VerifierServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExportBlocks(self, request, context):
+        """ExportBlocks streams the K/V of a live sequence's full, computed blocks, in the order of their tokens, while steps
+        go on. Blocks that become full meanwhile come too. A sequence that is not known, or no longer, is NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ImportBlocks(self, request_iterator, context):
+        """ImportBlocks puts blocks that another verifier of the same arithmetic and layout exported into the prefix cache,
+        as if they had been computed here. Messages and replies take turns: the first message has the text, the others
+        have blocks in order. What does not fit is left out; anything that does not match is INVALID_ARGUMENT, and the
+        blocks before it stay.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_VerifierServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -97,6 +125,16 @@ def add_VerifierServiceServicer_to_server(servicer, server):
                     servicer.StreamStep,
                     request_deserializer=dspark_dot_v1_dot_verifier__service__pb2.StreamStepRequest.FromString,
                     response_serializer=dspark_dot_v1_dot_verifier__service__pb2.StreamStepResponse.SerializeToString,
+            ),
+            'ExportBlocks': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportBlocks,
+                    request_deserializer=dspark_dot_v1_dot_verifier__service__pb2.ExportBlocksRequest.FromString,
+                    response_serializer=dspark_dot_v1_dot_verifier__service__pb2.ExportBlocksResponse.SerializeToString,
+            ),
+            'ImportBlocks': grpc.stream_stream_rpc_method_handler(
+                    servicer.ImportBlocks,
+                    request_deserializer=dspark_dot_v1_dot_verifier__service__pb2.ImportBlocksRequest.FromString,
+                    response_serializer=dspark_dot_v1_dot_verifier__service__pb2.ImportBlocksResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -181,6 +219,60 @@ class VerifierService:
             '/dspark.v1.VerifierService/StreamStep',
             dspark_dot_v1_dot_verifier__service__pb2.StreamStepRequest.SerializeToString,
             dspark_dot_v1_dot_verifier__service__pb2.StreamStepResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportBlocks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/dspark.v1.VerifierService/ExportBlocks',
+            dspark_dot_v1_dot_verifier__service__pb2.ExportBlocksRequest.SerializeToString,
+            dspark_dot_v1_dot_verifier__service__pb2.ExportBlocksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ImportBlocks(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/dspark.v1.VerifierService/ImportBlocks',
+            dspark_dot_v1_dot_verifier__service__pb2.ImportBlocksRequest.SerializeToString,
+            dspark_dot_v1_dot_verifier__service__pb2.ImportBlocksResponse.FromString,
             options,
             channel_credentials,
             insecure,

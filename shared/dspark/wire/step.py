@@ -15,6 +15,7 @@ from dspark.step import (
 )
 from dspark.v1 import verifier_service_pb2 as pb
 from dspark.wire.features import features_from_proto, features_to_proto
+from dspark.wire.kv_blocks import layout_from_proto, layout_to_proto
 from dspark.wire.sampling import (
     finish_reason_from_proto,
     finish_reason_to_proto,
@@ -113,6 +114,7 @@ def outcome_to_proto(outcome: StepOutcome) -> pb.StepResponse:
         num_free_blocks=outcome.num_free_blocks,
         ahead_ns=outcome.ahead_ns,
         num_ahead_rows=outcome.num_ahead_rows,
+        is_ending=outcome.is_ending,
     )
 
 
@@ -128,6 +130,7 @@ def outcome_from_proto(message: pb.StepResponse) -> StepOutcome:
         num_free_blocks=message.num_free_blocks,
         ahead_ns=message.ahead_ns,
         num_ahead_rows=message.num_ahead_rows,
+        is_ending=message.is_ending,
     )
 
 
@@ -186,6 +189,9 @@ def verifier_info_to_proto(info: VerifierInfo) -> pb.GetVerifierInfoResponse:
         computes_ahead=info.computes_ahead,
         feature_layers=info.feature_layers,
         hidden_size=info.hidden_size,
+        instance_id=info.instance_id,
+        is_ending=info.is_ending,
+        kv_layout=None if info.kv_layout is None else layout_to_proto(info.kv_layout),
     )
 
 
@@ -209,4 +215,7 @@ def verifier_info_from_proto(message: pb.GetVerifierInfoResponse) -> VerifierInf
         computes_ahead=message.computes_ahead,
         feature_layers=tuple(message.feature_layers),
         hidden_size=message.hidden_size,
+        instance_id=message.instance_id,
+        is_ending=message.is_ending,
+        kv_layout=layout_from_proto(message.kv_layout) if message.HasField("kv_layout") else None,
     )

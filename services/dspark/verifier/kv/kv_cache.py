@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Seq
+
 import numpy as np
 import torch
 
+from dspark.kv_blocks import KvLayout
 from dspark.verifier.device.transfer import transfer_for
 from dspark.verifier.forward_batch import IntArray
 
@@ -52,6 +55,33 @@ class KvCache:
     def layer(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
         """K and V of one layer, each [slots, kv_heads, head_dim]."""
         return self.slots[index, 0], self.slots[index, 1]
+
+    @property
+    def layout(self) -> KvLayout:
+        """The form of a block's bytes: [num_layers, 2, block_size, kv_heads, head_dim]."""
+        num_layers, _, _, block_size, num_kv_heads, head_dim = self.tensor.shape
+        num_elements = num_layers * 2 * block_size * num_kv_heads * head_dim
+        return KvLayout(
+            dtype=str(self.dtype).removeprefix("torch."),
+            num_layers=num_layers,
+            block_size=block_size,
+            num_kv_heads=num_kv_heads,
+            head_dim=head_dim,
+            block_bytes=num_elements * self.dtype.itemsize,
+        )
+
+    def read_blocks(self, blocks: Seq[int]) -> bytes:
+        """The bytes of the blocks, one after the other."""
+        # [num_blocks, num_layers, 2, block_size, kv_heads, head_dim]
+        found = self.tensor[:, :, list(blocks)].movedim(2, 0).contiguous().cpu()
+        return found.view(-1).view(torch.uint8).numpy().tobytes()
+
+    def write_blocks(self, blocks: Seq[int], data: bytes) -> None:
+        """Store what ``read_blocks`` gave for as many blocks."""
+        num_layers, _, _, *block_shape = self.tensor.shape
+        given = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(self.dtype)
+        given = given.view(len(blocks), num_layers, 2, *block_shape)
+        self.tensor[:, :, list(blocks)] = given.movedim(0, 2).to(self.device)
 
     def clear(self, num_slots: int) -> None:
         """Fill the first slots of all layers with zeros."""
