@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from enum import IntEnum
+
+from dspark.clock import monotonic
 
 
 class BreakerState(IntEnum):
@@ -27,7 +28,7 @@ class CircuitBreaker:
         max_failures: int,
         min_pause_s: float,
         max_pause_s: float,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._max_failures = max_failures
         self._min_pause_s = min_pause_s

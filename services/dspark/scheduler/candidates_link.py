@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from dspark.circuit_breaker import BreakerState, CircuitBreaker
+from dspark.clock import monotonic
 from dspark.errors import DSparkError
 from dspark.log_limiter import LogLimiter
 from dspark.proposal import CandidatesInfo, CandidatesUpdate, ProposeItem, ProposeOutcome
@@ -63,7 +63,7 @@ class CandidatesLink:
     def connect(self) -> None:
         """Learn in the background which sources run."""
         if self._connecting is None or self._connecting.done():
-            self._asked_info_at = time.monotonic()
+            self._asked_info_at = monotonic()
             self._connecting = asyncio.create_task(self._connect())
 
     async def close(self) -> None:
@@ -85,7 +85,7 @@ class CandidatesLink:
         known = self.info.sources if self.info is not None else ()
         if set(known).issuperset(sources):
             return True
-        if time.monotonic() - self._asked_info_at > INFO_INTERVAL_S:
+        if monotonic() - self._asked_info_at > INFO_INTERVAL_S:
             self.connect()
         return False
 
@@ -93,14 +93,14 @@ class CandidatesLink:
         self, items: Sequence[ProposeItem], requests: Sequence[Request]
     ) -> ProposeOutcome | None:
         """Candidates for the items, or None when there are none in time."""
-        give_up_at = time.monotonic() + self._deadline_s
+        give_up_at = monotonic() + self._deadline_s
         if not await self._observed(self._deadline_s):
             return None
         delivery = self.graph.next_update(requests, whole=False)
         self._steps_since_update = 0
         try:
             # gRPC refuses a deadline that is over, so a millisecond is always left.
-            timeout_s = max(give_up_at - time.monotonic(), 0.001)
+            timeout_s = max(give_up_at - monotonic(), 0.001)
             outcome = await self._client.propose(
                 delivery.update, items, timeout_s, traceparents_of(requests)
             )
@@ -109,7 +109,7 @@ class CandidatesLink:
             return None
         self.graph.delivered(delivery, outcome.unknown_request_ids)
         self._close_breaker()
-        if time.monotonic() - self._asked_info_at > RATES_INTERVAL_S:
+        if monotonic() - self._asked_info_at > RATES_INTERVAL_S:
             self.connect()
         return outcome
 

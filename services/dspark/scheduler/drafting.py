@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dspark.clock import monotonic
 from dspark.features import Features
 from dspark.proposal import CandidatesInfo, DraftProposal, ProposeItem
 from dspark.sampling import SpeculationParams
@@ -147,7 +147,7 @@ class Drafting:
         link, foreseen = self.link, self._foresight.take(batch.decodes)
         if link is None or self._info is None:
             return self._fall_back(self._obstacle(), batch)
-        started = time.perf_counter()
+        started = monotonic()
         asked = self._asked(link, batch, foreseen, overhead_ms)
         if not asked:
             self._log_plain(batch, overhead_ms)
@@ -166,7 +166,7 @@ class Drafting:
         if self.log is not None:
             decided = dict(zip(trees, zip(scored, chosen, strict=True), strict=True))
             self.log.add(*asked_step(context, self.policy.price, asked, decided, outcomes))
-        self.took_ms = (time.perf_counter() - started) * 1e3
+        self.took_ms = (monotonic() - started) * 1e3
         self.propose_price.add(self.took_ms, (wish.sources for wish in wishes), link.info)
         bought = {request: tree for request, tree in zip(trees, chosen, strict=True) if tree}
         if not bought:
@@ -320,9 +320,9 @@ class Drafting:
             )
             for wish, budget in asked
         ]
-        started = time.perf_counter()
+        started = monotonic()
         outcome = await link.propose(items, [wish.request for wish, _ in asked])
-        self.waited_ms = (time.perf_counter() - started) * 1e3
+        self.waited_ms = (monotonic() - started) * 1e3
         self._asked_at = self.step
         if outcome is None:
             return None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+
+from dspark.clock import monotonic
 
 
 class Progress:
     """Remembers when the last step finished, or when work began after a pause."""
 
-    def __init__(self, stall_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stall_s: float, clock: Callable[[], float] = monotonic) -> None:
         self._stall_s = stall_s
         self._clock = clock
         self._due_since: float | None = None

@@ -6,11 +6,11 @@ any of them --finish--> finished
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
+from dspark.clock import monotonic
 from dspark.generation import RequestSpec
 from dspark.sampling import FinishReason, RequestTimes, SpeculationStats, Usage
 from dspark.scheduler.request_trace import RequestTrace
@@ -46,8 +46,8 @@ class Request:
     num_setbacks: int = 0
     stats: SpeculationStats = field(default_factory=SpeculationStats)
     timings: deque[StepTiming] = field(default_factory=lambda: deque(maxlen=MAX_TIMINGS))
-    # by time.perf_counter; the latter two of the first time that it happened
-    arrived_at: float = field(default_factory=time.perf_counter)
+    # by dspark.clock; the latter two of the first time that it happened
+    arrived_at: float = field(default_factory=monotonic)
     admitted_at: float | None = None
     decoding_since: float | None = None
     # None where the request is not sampled
@@ -105,7 +105,7 @@ class Request:
         assert epoch > self.epoch
         self.status = RequestStatus.RUNNING
         if self.admitted_at is None:
-            self.admitted_at = time.perf_counter()
+            self.admitted_at = monotonic()
         self.epoch = epoch
         self.num_computed_tokens = 0
 
@@ -122,7 +122,7 @@ class Request:
         self.token_ids.extend(token_ids)
         self.num_setbacks = 0
         if self.decoding_since is None:
-            self.decoding_since = time.perf_counter()
+            self.decoding_since = monotonic()
 
     def finish(self) -> None:
         assert not self.is_finished
@@ -133,7 +133,7 @@ class Request:
 
     def times(self) -> RequestTimes:
         """How long each part of its life took up to now."""
-        now = time.perf_counter()
+        now = monotonic()
         admitted = self.admitted_at or now
         decoding = self.decoding_since or now
         return RequestTimes(

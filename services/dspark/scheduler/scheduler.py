@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass
 
+from dspark.clock import monotonic
 from dspark.errors import (
     Draining,
     DSparkError,
@@ -99,14 +99,14 @@ class Scheduler:
     async def drain(self, timeout_s: float) -> None:
         """Refuse new requests, let the live ones end, then end the rest with an error."""
         self._is_draining = True
-        give_up_at = time.monotonic() + timeout_s
-        while self._num_live and time.monotonic() < give_up_at:
+        give_up_at = monotonic() + timeout_s
+        while self._num_live and monotonic() < give_up_at:
             await asyncio.sleep(DRAIN_POLL_S)
         for worker in self._workers:
             worker.live.fail_all(Draining("this scheduler is shutting down"))
             worker.wake()
-        give_up_at = max(give_up_at, time.monotonic() + RELEASE_S)
-        while not self.is_idle and time.monotonic() < give_up_at:
+        give_up_at = max(give_up_at, monotonic() + RELEASE_S)
+        while not self.is_idle and monotonic() < give_up_at:
             await asyncio.sleep(DRAIN_POLL_S)
 
     @property

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dspark.clock import monotonic
 from dspark.errors import DSparkError, InternalError
 from dspark.scheduler import step_trace
 from dspark.scheduler.batcher import Batch, Batcher, ScheduledRows
@@ -48,7 +48,7 @@ class PlannedStep:
 
 @dataclass(slots=True)
 class _Clock:
-    """When the parts of the present step began, by time.perf_counter."""
+    """When the parts of the present step began, by dspark.clock."""
 
     started: float
     drafted: float = 0.0
@@ -104,7 +104,7 @@ class StepLoop:
                 await self._refused(error)
 
     async def step(self) -> None:
-        clock = _Clock(time.perf_counter())
+        clock = _Clock(monotonic())
         batch = self._batcher.schedule(self._live, self.num_free_blocks)
         clock.trace = step_trace.begin(batch)
         drafts = await self._drafting.draft(batch, self._overhead.plain_ms)
@@ -112,13 +112,13 @@ class StepLoop:
 
     async def _compute(self, batch: Batch, drafts: Drafts, clock: _Clock) -> None:
         """Verify a batch with its drafts, and apply what comes back."""
-        clock.drafted = time.perf_counter()
+        clock.drafted = monotonic()
         planned = self._plan(batch, drafts)
         self._drafting.observe(self._live.running)
         # Runs once the call below is on its way.
         asyncio.get_running_loop().call_soon(self._drafting.foresee, batch, self._overhead.plain_ms)
         outcome = await self._verify(planned, clock)
-        clock.verified = time.perf_counter()
+        clock.verified = monotonic()
         applied = self._applier.apply(planned.plan.work, planned.requests, outcome)
         self._finish_step(clock, planned.plan, outcome, applied)
         if not applied.num_done and planned.requests:
@@ -182,7 +182,7 @@ class StepLoop:
         self._progress.stepped()
         forward_ms, ahead_ms = outcome.forward_ns / 1e6, outcome.ahead_ns / 1e6
         propose_ms = self._drafting.waited_ms
-        wall_ms = (time.perf_counter() - clock.started) * 1e3
+        wall_ms = (monotonic() - clock.started) * 1e3
         timing = StepTiming(
             propose_ms=propose_ms,
             verify_ms=(clock.verified - clock.drafted) * 1e3,
@@ -240,7 +240,7 @@ class StepLoop:
         self._live.admit(request)
         rows = min(request.num_pending_tokens, self._batcher.max_rows)
         batch = Batch((ScheduledRows(request, rows, is_admission=True),), max_nodes=0)
-        clock = _Clock(time.perf_counter(), trace=step_trace.begin(batch))
+        clock = _Clock(monotonic(), trace=step_trace.begin(batch))
         try:
             await self._compute(batch, {}, clock)
         except VerifierLost:

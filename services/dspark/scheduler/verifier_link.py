@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from typing import Protocol
 
+from dspark.clock import monotonic
 from dspark.errors import BackendUnavailable, Draining, DSparkError, NotReady
 from dspark.log_limiter import LogLimiter
 from dspark.scheduler.step_patience import StepPatience
@@ -89,13 +89,13 @@ class VerifierLink:
         Raises VerifierLost when the verifier stays away, and what the verifier raised when it
         refuses.
         """
-        started = time.monotonic()
+        started = monotonic()
         backoff_s = FIRST_BACKOFF_S
         while True:
             try:
                 if not self.is_answering:
                     await self.check_unchanged()
-                called = time.monotonic()
+                called = monotonic()
                 async with asyncio.timeout(self._call_timeout_s()):
                     outcome = await self._client.step(plan)
             except (BackendUnavailable, NotReady, TimeoutError) as error:
@@ -103,14 +103,14 @@ class VerifierLink:
                     self._patience.ran_out()
                 self._say_lost(plan, error)
                 give_up_at = started + self._patience_s(error)
-                if time.monotonic() > give_up_at:
+                if monotonic() > give_up_at:
                     raise _lost_after(started) from error
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(backoff_s * 2, MAX_BACKOFF_S)
                 await self._recover(started, give_up_at)
                 self.num_replays += 1
             else:
-                self._patience.took(time.monotonic() - called)
+                self._patience.took(monotonic() - called)
                 self.is_answering = True
                 return outcome
 
@@ -142,7 +142,7 @@ class VerifierLink:
         """Wait until it answers; a replay is exact only on the same weights and arithmetic."""
         before = self.info
         try:
-            async with asyncio.timeout(max(give_up_at - time.monotonic(), 0)):
+            async with asyncio.timeout(max(give_up_at - monotonic(), 0)):
                 after = await self.connect()
         except TimeoutError as error:
             raise _lost_after(started) from error
@@ -157,7 +157,7 @@ class VerifierLink:
 
 
 def _lost_after(started: float) -> VerifierLost:
-    return VerifierLost(f"no answer for {time.monotonic() - started:.1f} s")
+    return VerifierLost(f"no answer for {monotonic() - started:.1f} s")
 
 
 def _can_replace(after: VerifierInfo, before: VerifierInfo) -> bool:
