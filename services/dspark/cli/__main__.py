@@ -21,6 +21,7 @@ from dspark.cli import (
     models_command,
     replay_command,
     serve,
+    simulate_command,
     train_command,
 )
 from dspark.cli.failure import CliError
@@ -34,6 +35,7 @@ _COMMANDS: tuple[ModuleType, ...] = (
     bench,
     eval_command,
     train_command,
+    simulate_command,
     index_command,
     models_command,
     replay_command,

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from dspark.circuit_breaker import CircuitBreaker
 from dspark.scheduler.calibration_store import CalibrationStore
+from dspark.scheduler.call_record import CallRecord, recorded
 from dspark.scheduler.candidates_client import CandidatesClient
-from dspark.scheduler.candidates_link import CandidatesLink
+from dspark.scheduler.candidates_link import Candidates, CandidatesLink
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.decision_log import DecisionLog
 from dspark.scheduler.live_requests import Numbers
@@ -46,19 +47,21 @@ class GrpcWorkerMaker:
         self._books = books
         self._candidates = itertools.cycle(config.candidates or ("",))
         self._clients: dict[Worker, tuple[VerifierClient, CandidatesClient | None]] = {}
+        self._record = CallRecord(Path(config.record_calls)) if config.record_calls else None
 
     def make(self, name: str, pool: WorkerPool) -> Worker:
         config = self._config
         verifier = VerifierClient(name, config.step_timeout_s, config.tls)
         address = next(self._candidates)
         candidates = CandidatesClient(address, config.tls) if address else None
+        called, asked = recorded(self._record, verifier, candidates)
         link = VerifierLink(
-            verifier,
+            called,
             config.verifier_timeout_s,
             config.failover_s,
             lambda: pool.has_heir(worker),
         )
-        worker = Worker(name, config, link, self._link(candidates), self._books, pool.hand_over)
+        worker = Worker(name, config, link, self._link(asked), self._books, pool.hand_over)
         self._clients[worker] = verifier, candidates
         return worker
 
@@ -69,8 +72,10 @@ class GrpcWorkerMaker:
         if candidates is not None:
             await candidates.close()
         await verifier.close()
+        if self._record is not None:
+            self._record.close()
 
-    def _link(self, client: CandidatesClient | None) -> CandidatesLink | None:
+    def _link(self, client: Candidates | None) -> CandidatesLink | None:
         if client is None:
             return None
         config = self._config
