@@ -46,8 +46,8 @@ def parse_lengths(text: str) -> Lengths:
             found: Lengths = LogNormal(int(median), float(sigma))
             is_sound = int(median) >= 1 and 0 <= float(sigma) <= 5
         else:
-            least, _, most = text.partition("-")
-            found = Uniform(int(least), int(most or least))
+            least, dash, most = text.partition("-")
+            found = Uniform(int(least), int(most if dash else least))
             is_sound = 1 <= found.least <= found.most
     except ValueError as error:
         raise ValueError(form) from error

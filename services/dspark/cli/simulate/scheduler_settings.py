@@ -10,10 +10,11 @@ from dspark.cli.simulate.fleet import addresses
 from dspark.config import add_arguments, from_namespace
 from dspark.scheduler.config import SchedulerConfig
 
-# Where it listens and whom it calls means nothing without a network; policies are
-# compared, so they are a flag of the simulation.
+# Where it listens and whom it calls means nothing without a network; policies are compared, so they
+# are a flag of the simulation; and a record is of one run, not of many.
 _LEFT_OUT = frozenset(
     {"verifier", "candidates", "listen", "policy", "metrics_port", "allow_peers", "drain_s"}
+    | {"record_calls"}
 )
 
 

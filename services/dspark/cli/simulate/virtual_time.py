@@ -11,6 +11,9 @@ from dspark import clock
 
 T = TypeVar("T")
 
+# Timers so close together come at once: far more than what a sum of many waits is off by.
+RESOLUTION_S = 1e-7
+
 
 class Deadlock(Exception):
     """Nothing is left that could happen: every task waits for another."""
@@ -36,6 +39,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._virtual = _NeverWaits()
         super().__init__(self._virtual)
+        # What asyncio takes from the machine's own clock, which is finer than large numbers are.
+        self._clock_resolution = RESOLUTION_S
 
     def time(self) -> float:
         """Seconds of virtual time since the loop was made."""
