@@ -40,12 +40,12 @@ def add_parser(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     config = from_namespace(SimulateConfig, arguments)
-    for path in (config.json, config.write_system):
-        if path:
-            check_writable(Path(path))
+    for flag in ("json", "write_system", "plot"):
+        if path := getattr(config, flag):
+            check_writable(Path(path), f"--{flag.replace('_', '-')}")
     system = system_of(config)
     if config.write_system:
-        write_json(Path(config.write_system), system_to_json(system))
+        write_json(Path(config.write_system), system_to_json(system), "--write-system")
     began = time.perf_counter()
     reports = simulate(config, system, arguments, Progress())
     Console(soft_wrap=False).print(results_table(reports, config.level_name))
