@@ -1,14 +1,16 @@
 """How well ``dspark simulate`` predicts the tokens a second of a real system.
 
-    python tests/bench/simulate_against_reality.py --prompts PROMPTS.json --record-at 8
+    python tests/bench/simulate_against_reality.py --prompts PROMPTS.json --out FOLDER
 
-Real services run the prompts at each concurrency, with speculation and without, while the scheduler
-records its calls. From what the calls of one concurrency took, ``--record-at``, comes a model of the
-system; the requests of each run, as long as they were, are then simulated with it. The throughput of
-no run enters the model. ``--record FILE`` takes the model from another run's record, such as one
-under the policy ``fixed``, which asks candidates in every step and so shows what they know
-everywhere. Prints a Markdown table of predicted and measured tokens a second. Run it on a machine
-that does nothing else: what another process takes differs from run to run.
+Real services run the prompts at each concurrency, with speculation and without, while the
+scheduler records its calls. What the calls took, at the concurrencies of ``--record-at``, gives a
+model of the system; the requests of each run, as long as they were, are then simulated with it. The
+throughput of no run enters a model. Prints a Markdown table of measured and predicted tokens a
+second for each ``--record-at``, which may be several. FOLDER keeps what was measured: with
+``--measured FOLDER`` the simulations are done again without services. ``--record FILE`` takes the
+model from another run's record, such as one under the policy ``fixed``, which asks candidates in
+every step. Run it on a machine that does nothing else: what another process takes differs from run
+to run.
 """
 
 from __future__ import annotations
@@ -17,10 +19,9 @@ import argparse
 import asyncio
 import json
 import os
-import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from dspark.cli.benchmark.aggregate import Run, acceptance_length
 from dspark.cli.benchmark.load import LoadSettings, run_load
@@ -41,23 +42,16 @@ from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.scheduler import Scheduler
 
 VARIABLE = "DSPARK_RECORD_CALLS"
+RECORD, MEASURED = "calls.jsonl", "measured.json"
 TARGETS = Targets(ttft_ms=1000.0, tpot_ms=100.0)
-# The record is written to its file once a second.
+# The record is flushed with a write, once a second.
 FLUSH_S = 1.5
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A real run, and which bytes of the record are its own."""
-
-    run: Run
-    start: int
-    end: int
 
 
 async def measure(
     client: AsyncClient, prompts: list[BenchPrompt], options: argparse.Namespace, record: Path
-) -> list[Measured]:
+) -> list[dict[str, Any]]:
+    """Each run with its requests, and the bytes of the record that are its own."""
     settings = LoadSettings(options.max_tokens, 0.0, use_prefix_cache=False)
     found = []
     for concurrency in options.concurrency:
@@ -68,61 +62,70 @@ async def measure(
                 client, requests, settings, speculation=speculation, concurrency=concurrency
             )
             await asyncio.sleep(FLUSH_S)
-            await run_load(client, requests[:1], LoadSettings(2, 0.0, False), **_ONE)
-            found.append(Measured(run, start, record.stat().st_size))
+            await warm_up(client, prompts[:1], 2)
+            found.append(described(run) | {"bytes": [start, record.stat().st_size]})
     return found
 
 
-_ONE = {"speculation": False, "concurrency": 1}
+async def warm_up(client: AsyncClient, prompts: list[BenchPrompt], max_tokens: int) -> None:
+    requests = plan_requests(prompts, 1, 0)
+    settings = LoadSettings(max_tokens, 0.0, use_prefix_cache=False)
+    await run_load(client, requests, settings, speculation=False, concurrency=1)
 
 
-async def measure_all(options: argparse.Namespace, record: Path) -> list[Measured]:
+def described(run: Run) -> dict[str, Any]:
+    lengths = [[each.usage.prompt_tokens, len(each.token_ids)] for each in run.completions]
+    return {
+        "concurrency": run.concurrency,
+        "speculation": run.speculation,
+        "tokens_per_s": run.tokens_per_s,
+        "acceptance_length": acceptance_length(run.completions),
+        "lengths": lengths,
+    }
+
+
+async def measure_all(options: argparse.Namespace) -> None:
+    """Leave the record and what was measured in the folder."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    record = options.out / RECORD
+    record.write_bytes(b"")
+    os.environ[VARIABLE] = str(record.absolute())
     prompts = load_prompts(options.prompts)
     config = ServicesConfig(model=options.model, policy=options.policy)
-    os.environ[VARIABLE] = str(record)
     async with embedded_services(config, Progress()) as address, AsyncClient(address) as client:
-        await run_load(client, plan_requests(prompts, 1, 0), LoadSettings(8, 0.0, False), **_ONE)
-        return await measure(client, prompts, options, record)
+        await warm_up(client, prompts, 8)
+        runs = await measure(client, prompts, options, record)
+    (options.out / MEASURED).write_text(json.dumps(runs))
 
 
-def model_of(measured: list[Measured], options: argparse.Namespace, record: Path) -> System:
-    """From the runs at one concurrency, or from the record of another run."""
-    if options.record is not None:
-        return read_record(options.record)
-    text = record.read_bytes()
-    told = [line for line in text.splitlines() if b'"kind":"step"' not in line[:20]]
-    head = [line for line in told if b'"kind":"propose"' not in line[:20]]
-    own = [
-        line
-        for each in measured
-        if each.run.concurrency == options.record_at
-        for line in whole_lines(text[each.start : each.end])
-    ]
-    part = record.with_suffix(".part")
-    part.write_bytes(b"\n".join([*head, *own]) + b"\n")
+def model_of(folder: Path, runs: Sequence[dict[str, Any]], levels: Sequence[int]) -> System:
+    """From the calls of the runs at some concurrencies."""
+    whole = (folder / RECORD).read_bytes()
+    lines = list(kinds_of(whole, ("verifier", "candidates")))
+    for run in runs:
+        if run["concurrency"] in levels:
+            start, end = run["bytes"]
+            lines += kinds_of(whole[start:end], ("step", "propose"))
+    part = folder / "part.jsonl"
+    part.write_bytes(b"\n".join(lines) + b"\n")
     return read_record(part)
 
 
-def whole_lines(part: bytes) -> Iterator[bytes]:
-    """Those that the part has from end to end, and that are of steps or proposals."""
+def kinds_of(part: bytes, kinds: tuple[str, ...]) -> Iterator[bytes]:
+    """The lines of these kinds that the part has from end to end."""
+    starts = tuple(f'{{"kind":"{kind}"'.encode() for kind in kinds)
     for line in part.splitlines():
-        try:
-            kind = json.loads(line)["kind"]
-        except (ValueError, TypeError, KeyError):
-            continue
-        if kind in ("step", "propose"):
+        if line.startswith(starts) and line.endswith(b"}"):
             yield line
 
 
-def predict(system: System, run: Run, policy: str, options: argparse.Namespace) -> dict:
+def predict(system: System, run: dict[str, Any], policy: str, seed: int) -> dict[str, Any]:
     """The report of the same requests, simulated."""
-    arrivals = [
-        Arrival(each.usage.prompt_tokens, max(len(each.token_ids), 1)) for each in run.completions
-    ]
-    name = policy if run.speculation else "off"
+    arrivals = [Arrival(prompt, max(output, 1)) for prompt, output in run["lengths"]]
+    name = policy if run["speculation"] else "off"
     config = SchedulerConfig(verifier=addresses(1), policy=name)
-    experiment = Experiment(system, (1.0,), config, options.seed)
-    return report(experiment.run(sending(arrivals, run.concurrency), run.concurrency), TARGETS)
+    experiment = Experiment(system, (1.0,), config, seed)
+    return report(experiment.run(sending(arrivals, run["concurrency"]), 1.0), TARGETS)
 
 
 def sending(arrivals: list[Arrival], concurrency: int) -> Load:
@@ -132,45 +135,51 @@ def sending(arrivals: list[Arrival], concurrency: int) -> Load:
     return load
 
 
-def table(measured: list[Measured], system: System, options: argparse.Namespace) -> str:
+def table(runs: Sequence[dict[str, Any]], system: System, policy: str, seed: int) -> str:
     lines = [
         "| in flight | speculation | measured tokens/s | predicted | ratio "
-        "| accepted, measured | predicted |",
+        "| measured tokens a pass | predicted |",
         "|---|---|---|---|---|---|---|",
     ]
-    for each in measured:
-        run = each.run
-        found = predict(system, run, options.policy or SchedulerConfig.policy, options)
+    for run in runs:
+        found = predict(system, run, policy, seed)
         lines.append(
-            f"| {run.concurrency} | {'on' if run.speculation else 'off'} | {run.tokens_per_s:.1f} "
-            f"| {found['tokens_per_s']:.1f} | {found['tokens_per_s'] / run.tokens_per_s:.2f} "
-            f"| {acceptance_length(run.completions):.2f} | {found['acceptance_length']:.2f} |"
+            f"| {run['concurrency']} | {'on' if run['speculation'] else 'off'} "
+            f"| {run['tokens_per_s']:.1f} | {found['tokens_per_s']:.1f} "
+            f"| {found['tokens_per_s'] / run['tokens_per_s']:.2f} "
+            f"| {run['acceptance_length']:.2f} | {found['acceptance_length']:.2f} |"
         )
     return "\n".join(lines)
 
 
+def numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Predicted and measured tokens a second.")
-    parser.add_argument("--prompts", type=Path, required=True, help="as for dspark bench")
-    parser.add_argument(
-        "--concurrency",
-        type=lambda text: [int(part) for part in text.split(",")],
-        default=[1, 8, 32],
-    )
-    parser.add_argument("--record-at", type=int, default=8, help="concurrency of the model")
+    parser.add_argument("--prompts", type=Path, help="as for dspark bench")
+    parser.add_argument("--out", type=Path, help="folder for what is measured")
+    parser.add_argument("--measured", type=Path, help="folder of an earlier measurement")
+    parser.add_argument("--concurrency", type=numbers, default=[1, 8, 32])
+    parser.add_argument("--record-at", type=numbers, action="append", help="such as 8, or 1,8,32")
     parser.add_argument("--record", type=Path, help="take the model from this record instead")
-    parser.add_argument("--keep-record", type=Path, help="leave the record of this run there")
     parser.add_argument("--requests", type=int, default=40, help="most requests of a run")
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--model", default=DEFAULT_MODEL)
-    parser.add_argument("--policy")
+    parser.add_argument("--policy", default=SchedulerConfig.policy)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        record = options.keep_record or Path(folder) / "calls.jsonl"
-        record.write_bytes(b"")
-        measured = asyncio.run(measure_all(options, record))
-        print(table(measured, model_of(measured, options, record), options))
+    if options.measured is None:
+        if options.prompts is None or options.out is None:
+            parser.error("--prompts and --out, or --measured, must be given")
+        asyncio.run(measure_all(options))
+    folder = options.measured or options.out
+    runs = json.loads((folder / MEASURED).read_text())
+    models = {f"record at {levels}": levels for levels in options.record_at or [[8], [1, 8, 32]]}
+    for name, levels in models.items():
+        system = read_record(options.record) if options.record else model_of(folder, runs, levels)
+        print(f"\n{options.record or name}\n\n{table(runs, system, options.policy, options.seed)}")
 
 
 if __name__ == "__main__":
