@@ -12,20 +12,16 @@ from dspark.training.curves import Curve, chart
 
 _USAGE = 2
 _Figure = Callable[[dict[str, Any]], float]
-_CHARTS: dict[str, dict[str, _Figure]] = {
-    "Throughput, tokens a second": {"": lambda run: run["tokens_per_s"]},
-    "Goodput, requests a second": {"": lambda run: run["goodput_per_s"]},
-    "Time to first token, ms": {
-        "p50": lambda run: run["ttft_ms"]["p50"],
-        "p99": lambda run: run["ttft_ms"]["p99"],
-    },
-    "Time per output token, ms": {
-        "p50": lambda run: run["tpot_ms"]["p50"],
-        "p99": lambda run: run["tpot_ms"]["p99"],
-    },
-    "Price, tokens a ms": {"": lambda run: run["price"]},
-    "Tokens a verify pass": {"": lambda run: run["acceptance_length"]},
-    "Requests a step": {"": lambda run: run["batch_size"]},
+_CHARTS: dict[str, _Figure] = {
+    "Throughput, tokens a second": lambda run: run["tokens_per_s"],
+    "Goodput, requests a second": lambda run: run["goodput_per_s"],
+    "Time to first token, p50 in ms": lambda run: run["ttft_ms"]["p50"],
+    "Time to first token, p99 in ms": lambda run: run["ttft_ms"]["p99"],
+    "Time per output token, p50 in ms": lambda run: run["tpot_ms"]["p50"],
+    "Time per output token, p99 in ms": lambda run: run["tpot_ms"]["p99"],
+    "Price, tokens a ms": lambda run: run["price"],
+    "Tokens a verify pass": lambda run: run["acceptance_length"],
+    "Requests a step": lambda run: run["batch_size"],
 }
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Simulation</title>
@@ -39,12 +35,7 @@ _PAGE = """<!doctype html>
 
 def page(reports: Sequence[dict[str, Any]], about: str) -> str:
     """One chart for each kind of figure, with a line for each policy."""
-    charts = [
-        chart(
-            title, [c for label, figure in kinds.items() for c in _curves(reports, label, figure)]
-        )
-        for title, kinds in _CHARTS.items()
-    ]
+    charts = [chart(title, _curves(reports, figure)) for title, figure in _CHARTS.items()]
     return _PAGE.format(about=html.escape(about), charts="\n".join(charts))
 
 
@@ -56,11 +47,11 @@ def write_page(path: Path, reports: Sequence[dict[str, Any]], about: str) -> Non
         raise CliError(f"--plot {path}: {error.strerror}", _USAGE) from error
 
 
-def _curves(reports: Sequence[dict[str, Any]], label: str, figure: _Figure) -> list[Curve]:
+def _curves(reports: Sequence[dict[str, Any]], figure: _Figure) -> list[Curve]:
     policies = dict.fromkeys(run["policy"] for run in reports)
     return [
         Curve(
-            f"{policy} {label}".strip(),
+            policy,
             sorted((run["load"], figure(run)) for run in reports if run["policy"] == policy),
         )
         for policy in policies

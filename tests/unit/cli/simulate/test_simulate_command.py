@@ -32,7 +32,7 @@ def test_a_sweep_compares_policies_over_the_load(
     text = page.read_text()
     for title in ("Throughput", "Goodput", "Time to first token", "Price"):
         assert title in text
-    assert text.count("<svg") == 7 and "off p99" in text
+    assert text.count("<svg") == 9 and text.count(">fixed<") == 9
 
 
 def test_rates_and_traces_are_loads_as_well(tmp_path: Path) -> None:
