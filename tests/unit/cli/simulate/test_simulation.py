@@ -31,9 +31,9 @@ def figures(run: Run) -> dict:
 @pytest.mark.parametrize("policy", ALL)
 @pytest.mark.parametrize("speeds", [(1.0,), (1.0, 0.25, 2.0)])
 def test_every_request_ends_with_its_tokens(policy: str, speeds: tuple[float, ...]) -> None:
-    arrivals = open_loop(MIXED, 150, rate=20.0)
+    arrivals = open_loop(MIXED, 80, rate=20.0)
     run = simulate(sending(arrivals), policy=policy, speeds=speeds)
-    assert [each.error for each in run.outcomes] == [""] * 150
+    assert [each.error for each in run.outcomes] == [""] * 80
     assert [each.num_tokens for each in run.outcomes] == [a.output_tokens for a in arrivals]
     committed = sum(each.speculation.rounds + each.speculation.accepted for each in run.outcomes)
     assert committed == sum(a.output_tokens for a in arrivals)
@@ -42,7 +42,7 @@ def test_every_request_ends_with_its_tokens(policy: str, speeds: tuple[float, ..
 @pytest.mark.parametrize("policy", ALL)
 def test_the_same_seed_gives_the_same_run(policy: str) -> None:
     def once(seed: int) -> Run:
-        load = sending(open_loop(MIXED, 60, rate=20.0))
+        load = sending(open_loop(MIXED, 40, rate=20.0))
         return simulate(load, system(jitter=0.1), policy, (1.0, 0.5), seed=seed)
 
     first, again, other = once(1), once(1), once(2)
@@ -69,7 +69,7 @@ def test_two_workers_give_twice_as_much() -> None:
 def test_one_processor_is_enough_for_few_workers_only() -> None:
     """Ten workers' steps need more of the scheduler than there is of it."""
     of = System(VerifierModel(4096, verify_costs=COSTS), SchedulerModel(step_ms=2.0))
-    run = figures(simulate(closed(400, 80, output=80), of, speeds=(1.0,) * 10))
+    run = figures(simulate(closed(240, 80, output=80), of, speeds=(1.0,) * 10))
     assert run["scheduler_busy"] > 0.95
     # A step each 2 ms, whoever's it is.
     assert run["steps"] / run["seconds"] == pytest.approx(500.0, rel=0.05)
@@ -104,7 +104,7 @@ def test_off_asks_nobody_and_the_others_do() -> None:
 
 @pytest.mark.parametrize("policy", ALL)
 def test_percentiles_are_in_order(policy: str) -> None:
-    run = figures(simulate(sending(open_loop(MIXED, 100, rate=30.0)), policy=policy))
+    run = figures(simulate(sending(open_loop(MIXED, 60, rate=30.0)), policy=policy))
     for kind in ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms"):
         assert 0 < run[kind]["p50"] <= run[kind]["p90"] <= run[kind]["p99"]
 
