@@ -14,6 +14,7 @@ from dspark.cli.simulate.simulated_candidates import SimulatedCandidates
 from dspark.cli.simulate.simulated_verifier import SimulatedVerifier
 from dspark.cli.simulate.system import System
 from dspark.cli.simulate.verifier_model import VerifierModel
+from dspark.scheduler.calibration_store import CalibrationStore
 from dspark.scheduler.call_record import CallRecord, recorded
 from dspark.scheduler.candidates_link import Candidates, CandidatesLink
 from dspark.scheduler.config import SchedulerConfig
@@ -79,7 +80,7 @@ class _SimulatedWorkerMaker:
         seed: int,
         processor: Processor,
     ) -> None:
-        self.books = Books(Totals(), TimingRing(), Numbers(lambda: 1))
+        self.books = Books(Totals(), TimingRing(), Numbers(lambda: 1), CalibrationStore())
         self.verifiers: list[SimulatedVerifier] = []
         self.candidates: list[SimulatedCandidates] = []
         self._system = system

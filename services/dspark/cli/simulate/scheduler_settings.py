@@ -11,10 +11,10 @@ from dspark.config import add_arguments, from_namespace
 from dspark.scheduler.config import SchedulerConfig
 
 # Where it listens and whom it calls means nothing without a network; policies are compared, so they
-# are a flag of the simulation; and a record is of one run, not of many.
+# are a flag of the simulation; and what is written or learnt is of one run, not of many.
 _LEFT_OUT = frozenset(
     {"verifier", "candidates", "listen", "policy", "metrics_port", "allow_peers", "drain_s"}
-    | {"record_calls"}
+    | {"record_calls", "decision_log", "calibration_file"}
 )
 
 
