@@ -6,11 +6,13 @@ Real services run the prompts at each concurrency, with speculation and without,
 scheduler records its calls. What the calls took, at the concurrencies of ``--record-at``, gives a
 model of the system; the requests of each run, as long as they were, are then simulated with it. The
 throughput of no run enters a model. Prints a Markdown table of measured and predicted tokens a
-second for each ``--record-at``, which may be several. FOLDER keeps what was measured: with
-``--measured FOLDER`` the simulations are done again without services. ``--record FILE`` takes the
-model from another run's record, such as one under the policy ``fixed``, which asks candidates in
-every step. Run it on a machine that does nothing else: what another process takes differs from run
-to run.
+second for each ``--record-at``, which may be several; at ``own`` each run is predicted from its own
+calls, which leaves out what the machine did to one run and not to another.
+
+FOLDER keeps what was measured: with ``--measured FOLDER`` the simulations are done again without
+services. ``--record FILE`` takes the model from another run's record, such as one under the policy
+``fixed``, which asks candidates in every step. Run it on a machine that does nothing else: what
+another process takes differs from run to run.
 """
 
 from __future__ import annotations
@@ -42,6 +44,8 @@ from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.scheduler import Scheduler
 
 VARIABLE = "DSPARK_RECORD_CALLS"
+# Each run predicted from its own calls.
+OWN = "own"
 RECORD, MEASURED = "calls.jsonl", "measured.json"
 TARGETS = Targets(ttft_ms=1000.0, tpot_ms=100.0)
 # The record is flushed with a write, once a second.
@@ -98,14 +102,13 @@ async def measure_all(options: argparse.Namespace) -> None:
     (options.out / MEASURED).write_text(json.dumps(runs))
 
 
-def model_of(folder: Path, runs: Sequence[dict[str, Any]], levels: Sequence[int]) -> System:
-    """From the calls of the runs at some concurrencies."""
+def model_of(folder: Path, runs: Sequence[dict[str, Any]]) -> System:
+    """From the calls of some runs."""
     whole = (folder / RECORD).read_bytes()
     lines = list(kinds_of(whole, ("verifier", "candidates")))
     for run in runs:
-        if run["concurrency"] in levels:
-            start, end = run["bytes"]
-            lines += kinds_of(whole[start:end], ("step", "propose"))
+        start, end = run["bytes"]
+        lines += kinds_of(whole[start:end], ("step", "propose"))
     part = folder / "part.jsonl"
     part.write_bytes(b"\n".join(lines) + b"\n")
     return read_record(part)
@@ -135,13 +138,14 @@ def sending(arrivals: list[Arrival], concurrency: int) -> Load:
     return load
 
 
-def table(runs: Sequence[dict[str, Any]], system: System, policy: str, seed: int) -> str:
+def table(runs: Sequence[dict[str, Any]], models: Sequence[System], policy: str, seed: int) -> str:
+    """A row for each run, predicted by the model of the same place."""
     lines = [
         "| in flight | speculation | measured tokens/s | predicted | ratio "
         "| measured tokens a pass | predicted |",
         "|---|---|---|---|---|---|---|",
     ]
-    for run in runs:
+    for run, system in zip(runs, models, strict=True):
         found = predict(system, run, policy, seed)
         lines.append(
             f"| {run['concurrency']} | {'on' if run['speculation'] else 'off'} "
@@ -152,8 +156,22 @@ def table(runs: Sequence[dict[str, Any]], system: System, policy: str, seed: int
     return "\n".join(lines)
 
 
+def models_of(
+    folder: Path, runs: Sequence[dict[str, Any]], levels: Sequence[int] | None
+) -> list[System]:
+    """One model for all runs, from those at some concurrencies; or each run's own."""
+    if levels is None:
+        return [model_of(folder, [run]) for run in runs]
+    model = model_of(folder, [run for run in runs if run["concurrency"] in levels])
+    return [model] * len(runs)
+
+
 def numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
+
+
+def levels(text: str) -> list[int] | None:
+    return None if text == OWN else numbers(text)
 
 
 def main() -> None:
@@ -162,7 +180,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder for what is measured")
     parser.add_argument("--measured", type=Path, help="folder of an earlier measurement")
     parser.add_argument("--concurrency", type=numbers, default=[1, 8, 32])
-    parser.add_argument("--record-at", type=numbers, action="append", help="such as 8, or 1,8,32")
+    parser.add_argument(
+        "--record-at", type=levels, action="append", help="such as 8; 1,8,32; or own"
+    )
     parser.add_argument("--record", type=Path, help="take the model from this record instead")
     parser.add_argument("--requests", type=int, default=40, help="most requests of a run")
     parser.add_argument("--max-tokens", type=int, default=64)
@@ -176,10 +196,13 @@ def main() -> None:
         asyncio.run(measure_all(options))
     folder = options.measured or options.out
     runs = json.loads((folder / MEASURED).read_text())
-    models = {f"record at {levels}": levels for levels in options.record_at or [[8], [1, 8, 32]]}
-    for name, levels in models.items():
-        system = read_record(options.record) if options.record else model_of(folder, runs, levels)
-        print(f"\n{options.record or name}\n\n{table(runs, system, options.policy, options.seed)}")
+    for given in options.record_at or [[8], [1, 8, 32], None]:
+        if options.record is not None:
+            name, models = str(options.record), [read_record(options.record)] * len(runs)
+        else:
+            name = f"record at {OWN if given is None else given}"
+            models = models_of(folder, runs, given)
+        print(f"\n{name}\n\n{table(runs, models, options.policy, options.seed)}")
 
 
 if __name__ == "__main__":

@@ -18,8 +18,13 @@ RIGHT = 1
 FIRST_WRONG = 2
 
 
+def text_of(request_id: str) -> int:
+    """The text of a simulated request, which is called ``r`` and its number."""
+    return int(request_id[1:])
+
+
 class Place(NamedTuple):
-    """Where a tree is to grow: which text, by a key of the request, and how far into it."""
+    """Where a tree is to grow: which text, by the request's number, and how far into it."""
 
     text: int
     num_prompt_tokens: int

@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dspark.cli.simulate.guesses import FIRST_WRONG, RIGHT, Place
-from dspark.cli.simulate.keyed_draws import combined, key_of
 from dspark.proposal import SourceRate
 from dspark.token_tree import TokenTree
-
-_TEXT = key_of("recorded text")
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ class RecordedModel:
 
 
 class RecordedGuesses:
-    """Texts are drawn by the request's key."""
+    """Requests take the texts in turn, so that each comes as often as the others."""
 
     def __init__(self, model: RecordedModel, seed: int) -> None:
         self.sources = model.sources
@@ -81,7 +78,7 @@ class RecordedGuesses:
     def tree(
         self, place: Place, sources: Collection[str], max_nodes: int, max_depth: int
     ) -> TokenTree:
-        text = self._texts[combined(self._seed, place.text, _TEXT) % len(self._texts)]
+        text = self._texts[(place.text + self._seed) % len(self._texts)]
         if not text.proposals:
             return TokenTree()
         found = text.at(place.num_generated_tokens)

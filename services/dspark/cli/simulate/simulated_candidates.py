@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from dspark.cli.simulate.candidates_model import CandidatesModel
-from dspark.cli.simulate.guesses import Guesses, Place
-from dspark.cli.simulate.keyed_draws import key_of
+from dspark.cli.simulate.guesses import Guesses, Place, text_of
 from dspark.errors import DeadlineExceeded
 from dspark.proposal import (
     CandidatesInfo,
@@ -26,7 +25,7 @@ class SimulatedCandidates:
         self._model = model
         self._guesses = guesses
         self._turn = asyncio.Lock()
-        # epoch, key of the text, and number of prompt tokens
+        # epoch, text, and number of prompt tokens
         self._known: dict[str, tuple[int, int, int]] = {}
         self.num_calls = 0
 
@@ -84,7 +83,7 @@ class SimulatedCandidates:
 
     def _follow(self, update: SequenceUpdate) -> bool:
         if not update.base_len:
-            text = key_of(update.request_id)
+            text = text_of(update.request_id)
             self._known[update.request_id] = update.epoch, text, update.num_prompt_tokens
             return True
         known = self._known.get(update.request_id)

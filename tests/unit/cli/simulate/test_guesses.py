@@ -102,6 +102,13 @@ def test_a_recorded_text_is_followed_and_begins_anew(generated: int, path: tuple
     assert accepted_path(tree) == path
 
 
+def test_recorded_texts_come_in_turn() -> None:
+    texts = tuple(RecordedText((PROPOSALS[n % 2],)) for n in range(2))
+    guesses = RecordedGuesses(RecordedModel(("a", "b"), (), texts), seed=1)
+    depths = [len(accepted_path(guesses.tree(Place(n, 3, 0), "ab", 9, 9))) for n in range(4)]
+    assert depths == [1, 2, 1, 2]
+
+
 def test_recorded_nodes_of_sources_that_are_not_asked_are_left_out() -> None:
     guesses = RecordedGuesses(RECORDED, 0)
     assert guesses.tree(Place(7, 3, 4), ["b"], 9, 9).source_masks == (2,)

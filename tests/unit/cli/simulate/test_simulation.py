@@ -115,14 +115,14 @@ def test_acceptance_is_that_of_the_source() -> None:
     assert run["acceptance_length"] == pytest.approx(3.3616, rel=0.03)
 
 
-def test_threshold_speculates_where_rows_are_free_and_stops_where_they_are_not() -> None:
-    alone = figures(simulate(closed(8, 1, output=200), policy="threshold"))
+def test_economic_speculates_where_rows_are_free_and_stops_where_they_are_not() -> None:
+    alone = figures(simulate(closed(8, 1, output=200), policy="economic"))
     assert alone["acceptance_length"] > 2.0
     # Each row beyond 16 costs half a millisecond, more than a guess that is right once in ten.
     poor = CandidatesModel(sources=(SourceModel("a", (0.1,), max_depth=4),))
     of = system(poor)
     plain = figures(simulate(closed(64, 32, output=100), of, "off"))
-    busy = figures(simulate(closed(64, 32, output=100), of, "threshold"))
+    busy = figures(simulate(closed(64, 32, output=100), of, "economic"))
     assert busy["acceptance_length"] < 1.05
     assert busy["tokens_per_s"] > 0.95 * plain["tokens_per_s"]
 
@@ -132,7 +132,7 @@ def test_calibration_sees_through_scores_that_promise_too_much() -> None:
     sober = SourceModel("a", (0.25,), max_depth=4)
     runs = [
         figures(
-            simulate(closed(64, 32, output=100), system(CandidatesModel(sources=(s,))), "threshold")
+            simulate(closed(64, 32, output=100), system(CandidatesModel(sources=(s,))), "economic")
         )
         for s in (vain, sober)
     ]
