@@ -69,7 +69,7 @@ def _verifier(lines: _Lines, steps: _Lines) -> VerifierModel:
     passes = [
         (step["rows"], step["context"], step["forward_ms"])
         for step in steps
-        if step["rows"] and step["ahead_rows"] in (0, step["rows"])
+        if step["forward_ms"] > 0 and step["ahead_rows"] in (0, step["rows"])
     ]
     costs = true_costs([VerifyCost(*each) for each in info["verify_costs"]], passes)
     # What of the pass was over when the step came was not waited for.
