@@ -54,10 +54,10 @@ FLUSH_S = 1.5
 
 async def measure(
     client: AsyncClient, prompts: list[BenchPrompt], options: argparse.Namespace, record: Path
-) -> list[dict[str, Any]]:
-    """Each run with its requests, and the bytes of the record that are its own."""
+) -> None:
+    """Note each run with its requests, and the bytes of the record that are its own."""
     settings = LoadSettings(options.max_tokens, 0.0, use_prefix_cache=False)
-    found = []
+    found: list[dict[str, Any]] = []
     for concurrency in options.concurrency:
         requests = plan_requests(prompts, concurrency, 0)[: max(options.requests, concurrency)]
         for speculation in (True, False):
@@ -68,7 +68,7 @@ async def measure(
             await asyncio.sleep(FLUSH_S)
             await warm_up(client, prompts[:1], 2)
             found.append(described(run) | {"bytes": [start, record.stat().st_size]})
-    return found
+            record.with_name(MEASURED).write_text(json.dumps(found))
 
 
 async def warm_up(client: AsyncClient, prompts: list[BenchPrompt], max_tokens: int) -> None:
@@ -98,8 +98,7 @@ async def measure_all(options: argparse.Namespace) -> None:
     config = ServicesConfig(model=options.model, policy=options.policy)
     async with embedded_services(config, Progress()) as address, AsyncClient(address) as client:
         await warm_up(client, prompts, 8)
-        runs = await measure(client, prompts, options, record)
-    (options.out / MEASURED).write_text(json.dumps(runs))
+        await measure(client, prompts, options, record)
 
 
 def model_of(folder: Path, runs: Sequence[dict[str, Any]]) -> System:
