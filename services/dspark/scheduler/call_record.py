@@ -165,15 +165,20 @@ class RecordedWorker:
         return round((monotonic() - self._stepped_at) * 1e3 - self._proposed_ms, _DIGITS)
 
 
-def recorded(
-    record: CallRecord | None, verifier: Verifier, candidates: Candidates | None
-) -> tuple[Verifier, Candidates | None]:
-    """The clients of one worker, with what writes their calls down in between if there is one."""
-    if record is None:
-        return verifier, candidates
-    worker = RecordedWorker()
-    asked = RecordedCandidates(candidates, record, worker) if candidates is not None else None
-    return RecordedVerifier(verifier, record, worker), asked
+class Recorder:
+    """Puts what writes calls down between one worker and its services, if there is a record."""
+
+    def __init__(self, record: CallRecord | None) -> None:
+        self._record = record
+        self._worker = RecordedWorker()
+
+    def verifier(self, client: Verifier) -> Verifier:
+        record = self._record
+        return client if record is None else RecordedVerifier(client, record, self._worker)
+
+    def candidates(self, client: Candidates) -> Candidates:
+        record = self._record
+        return client if record is None else RecordedCandidates(client, record, self._worker)
 
 
 def _mean_context(work: Iterable[SequenceWork], results: Iterable[WorkResult]) -> float:

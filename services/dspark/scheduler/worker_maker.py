@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dspark.circuit_breaker import CircuitBreaker
 from dspark.scheduler.calibration_store import CalibrationStore
-from dspark.scheduler.call_record import CallRecord, recorded
+from dspark.scheduler.call_record import CallRecord, Recorder
 from dspark.scheduler.candidates_client import CandidatesClient
 from dspark.scheduler.candidates_link import Candidates, CandidatesLink
 from dspark.scheduler.config import SchedulerConfig
@@ -54,9 +54,10 @@ class GrpcWorkerMaker:
         verifier = VerifierClient(name, config.step_timeout_s, config.tls)
         address = next(self._candidates)
         candidates = CandidatesClient(address, config.tls) if address else None
-        called, asked = recorded(self._record, verifier, candidates)
+        recorder = Recorder(self._record)
+        asked = None if candidates is None else recorder.candidates(candidates)
         link = VerifierLink(
-            called,
+            recorder.verifier(verifier),
             config.verifier_timeout_s,
             config.failover_s,
             lambda: pool.has_heir(worker),

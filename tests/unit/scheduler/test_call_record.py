@@ -21,7 +21,7 @@ from dspark.proposal import (
     SourceRate,
 )
 from dspark.sampling import FinishReason, SamplingParams
-from dspark.scheduler.call_record import CallRecord, recorded
+from dspark.scheduler.call_record import CallRecord, Recorder
 from dspark.step import (
     SequenceAdmission,
     SequenceWork,
@@ -122,8 +122,9 @@ async def test_steps_and_proposals_are_written_with_what_they_took(tmp_path: Pat
     time, path = Time(), tmp_path / "calls.jsonl"
     with clock.replaced(time):
         record = CallRecord(path)
-        verifier, candidates = recorded(record, Verifier(time), Candidates(time))
-        assert candidates is not None
+        recorder = Recorder(record)
+        verifier = recorder.verifier(Verifier(time))
+        candidates = recorder.candidates(Candidates(time))
         assert await verifier.info() == INFO
         assert (await candidates.info()).sources == ("a",)
         outcome = await verifier.step(plan())
@@ -149,7 +150,7 @@ async def test_a_step_after_the_last_request_waited_for_work(tmp_path: Path) -> 
     time, path = Time(), tmp_path / "calls.jsonl"
     with clock.replaced(time):
         record = CallRecord(path)
-        verifier, _ = recorded(record, Verifier(time, FinishReason.LENGTH), None)
+        verifier = Recorder(record).verifier(Verifier(time, FinishReason.LENGTH))
         await verifier.step(plan())
         time.now += 60.0
         await verifier.step(plan())
@@ -160,8 +161,7 @@ async def test_a_step_after_the_last_request_waited_for_work(tmp_path: Path) -> 
 async def test_what_came_too_late_was_an_empty_proposal(tmp_path: Path) -> None:
     time, path = Time(), tmp_path / "calls.jsonl"
     record = CallRecord(path)
-    _, candidates = recorded(record, Verifier(time), Candidates(time, is_late=True))
-    assert candidates is not None
+    candidates = Recorder(record).candidates(Candidates(time, is_late=True))
     with pytest.raises(DeadlineExceeded):
         await candidates.propose(CandidatesUpdate(), [ITEM], 1.0)
     record.close()
@@ -173,7 +173,7 @@ async def test_a_file_that_cannot_be_written_stops_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     time = Time()
-    verifier, _ = recorded(CallRecord(tmp_path / "none" / "calls"), Verifier(time), None)
+    verifier = Recorder(CallRecord(tmp_path / "none" / "calls")).verifier(Verifier(time))
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
             assert (await verifier.step(plan())).num_rows == 5
@@ -182,4 +182,6 @@ async def test_a_file_that_cannot_be_written_stops_nothing(
 
 def test_without_a_record_clients_are_what_they_were() -> None:
     verifier, candidates = Verifier(Time()), Candidates(Time())
-    assert recorded(None, verifier, candidates) == (verifier, candidates)
+    recorder = Recorder(None)
+    assert recorder.verifier(verifier) is verifier
+    assert recorder.candidates(candidates) is candidates

@@ -15,8 +15,8 @@ from dspark.cli.simulate.simulated_verifier import SimulatedVerifier
 from dspark.cli.simulate.system import System
 from dspark.cli.simulate.verifier_model import VerifierModel
 from dspark.scheduler.calibration_store import CalibrationStore
-from dspark.scheduler.call_record import CallRecord, recorded
-from dspark.scheduler.candidates_link import Candidates, CandidatesLink
+from dspark.scheduler.call_record import CallRecord, Recorder
+from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.live_requests import Numbers
 from dspark.scheduler.scheduler import Scheduler
@@ -96,11 +96,15 @@ class _SimulatedWorkerMaker:
         key = combined(self._seed, len(self.verifiers))
         verifier = SimulatedVerifier(model, self._processor, key)
         self.verifiers.append(verifier)
-        called, asked = recorded(self._record, verifier, self._make_candidates())
+        recorder = Recorder(self._record)
         link = VerifierLink(
-            called, config.verifier_timeout_s, config.failover_s, lambda: pool.has_heir(worker)
+            recorder.verifier(verifier),
+            config.verifier_timeout_s,
+            config.failover_s,
+            lambda: pool.has_heir(worker),
         )
-        worker = Worker(name, config, link, self._link(asked), self.books, pool.hand_over)
+        asked = self._candidates_link(recorder)
+        worker = Worker(name, config, link, asked, self.books, pool.hand_over)
         return worker
 
     async def close(self, worker: Worker) -> None:
@@ -109,17 +113,12 @@ class _SimulatedWorkerMaker:
         if self._record is not None:
             self._record.close()
 
-    def _make_candidates(self) -> SimulatedCandidates | None:
-        model = self._system.candidates
+    def _candidates_link(self, recorder: Recorder) -> CandidatesLink | None:
+        model, config = self._system.candidates, self._config
         if model is None:
             return None
         client = SimulatedCandidates(model, model.guesses(self._seed))
         self.candidates.append(client)
-        return client
-
-    def _link(self, client: Candidates | None) -> CandidatesLink | None:
-        if client is None:
-            return None
-        config = self._config
         breaker = CircuitBreaker(config.breaker_failures, config.breaker_open_s, MAX_BREAKER_OPEN_S)
-        return CandidatesLink(client, breaker, config.propose_deadline_ms / 1e3)
+        asked = recorder.candidates(client)
+        return CandidatesLink(asked, breaker, config.propose_deadline_ms / 1e3)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from dataclasses import fields
 from typing import Any, get_type_hints
 
 from dspark.cli.simulate.fleet import addresses
 from dspark.config import add_arguments, from_namespace
 from dspark.scheduler.config import SchedulerConfig
+from dspark.telemetry.logs import LogSettings
+from dspark.transport_security.settings import BackendTransportSettings
 
 # Where it listens and whom it calls means nothing without a network; policies are compared, so they
 # are a flag of the simulation; and what is written or learnt is of one run, not of many.
 _LEFT_OUT = frozenset(
     {"verifier", "candidates", "listen", "policy", "metrics_port", "allow_peers", "drain_s"}
     | {"record_calls", "decision_log", "calibration_file"}
+    | {each.name for kind in (BackendTransportSettings, LogSettings) for each in fields(kind)}
 )
 
 
@@ -29,8 +33,8 @@ def _flags() -> type[Any]:
                 hints[each.name],
                 dataclasses.field(default=each.default, metadata=each.metadata),
             )
-            for each in dataclasses.fields(SchedulerConfig)
-            if each.name not in _LEFT_OUT and not each.kw_only
+            for each in fields(SchedulerConfig)
+            if each.name not in _LEFT_OUT
         ],
         frozen=True,
     )
