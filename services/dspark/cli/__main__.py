@@ -22,6 +22,7 @@ from dspark.cli import (
     models_command,
     replay_command,
     serve,
+    simulate_command,
     train_command,
 )
 from dspark.cli.failure import CliError
@@ -35,6 +36,7 @@ _COMMANDS: tuple[ModuleType, ...] = (
     bench,
     eval_command,
     train_command,
+    simulate_command,
     index_command,
     models_command,
     replay_command,

@@ -1,4 +1,4 @@
-"""Results as a JSON file for ``--json OUT``."""
+"""Results as a JSON file for ``--json OUT``, and for flags like it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dspark.cli.failure import CliError
 _USAGE = 2
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: Path, flag: str = "--json") -> None:
     """Raises CliError, before minutes of work, if results cannot be written there."""
     existed = path.exists()
     try:
@@ -20,15 +20,15 @@ def check_writable(path: Path) -> None:
         if not existed:
             path.unlink()
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise _unwritable(path, error, flag) from error
 
 
-def write_json(path: Path, results: dict[str, Any]) -> None:
+def write_json(path: Path, results: dict[str, Any], flag: str = "--json") -> None:
     """Write the results; a number that is infinite or none becomes null. Raises CliError."""
     try:
         path.write_text(json.dumps(_finite(results), indent=2, allow_nan=False) + "\n")
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise _unwritable(path, error, flag) from error
 
 
 def _finite(value: Any) -> Any:
@@ -39,5 +39,5 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _unwritable(path: Path, error: OSError) -> CliError:
-    return CliError(f"--json {path}: {error.strerror}", _USAGE)
+def _unwritable(path: Path, error: OSError, flag: str) -> CliError:
+    return CliError(f"{flag} {path}: {error.strerror}", _USAGE)

@@ -96,17 +96,19 @@ class CandidatesFleet:
         # No address names them any more.
         self._gone: set[str] = set()
         self._links: dict[CandidatesLink, str | None] = {}
+        self._around: dict[CandidatesLink, Callable[[Candidates], Candidates]] = {}
         self._breakers: dict[tuple[CandidatesLink, str], CircuitBreaker] = {}
 
-    def new_link(self) -> CandidatesLink:
-        """A link to the best service now, or soon."""
+    def new_link(self, around: Callable[[Candidates], Candidates]) -> CandidatesLink:
+        """A link to the best service now, or soon; ``around`` is put between the two."""
         link = CandidatesLink(None, self._new_breaker(), self._deadline_s)
         self._links[link] = None
+        self._around[link] = around
         self._settle(link)
         return link
 
     async def close_link(self, link: CandidatesLink) -> None:
-        del self._links[link]
+        del self._links[link], self._around[link]
         self._breakers = {k: breaker for k, breaker in self._breakers.items() if k[0] is not link}
         await link.close()
 
@@ -165,7 +167,7 @@ class CandidatesFleet:
         if present is not None:
             log.warning("a verifier's candidates are now those at %s, not at %s", name, present)
         self._links[link] = name
-        link.turn_to(site, self._breaker(link, name), site.last_info)
+        link.turn_to(self._around[link](site), self._breaker(link, name), site.last_info)
 
     def _view(self, link: CandidatesLink, site: CandidatesSite) -> ServiceView:
         is_open = self._breaker(link, site.name).state is BreakerState.OPEN

@@ -81,6 +81,9 @@ class SchedulerConfig(FairnessSettings, BackendTransportSettings, LogSettings):
     rebalance: bool = setting(True, "move requests to verifiers at which they end much sooner")
     stall_s: float = setting(30.0, "time without a finished step that counts as unhealthy")
     drain_s: float = setting(30.0, "time for running requests to end after SIGTERM")
+    record_calls: str = setting(
+        "", "file to write each call to verifiers and candidates to, for dspark simulate"
+    )
     metrics_port: int = setting(0, "port of /metrics; 0 means none")
     allow_peers: tuple[str, ...] = setting(("gateway",), ALLOW_PEERS_HELP)
 

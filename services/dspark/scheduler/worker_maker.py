@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from dspark.scheduler.calibration_store import CalibrationStore
+from dspark.scheduler.call_record import CallRecord, Recorder
 from dspark.scheduler.candidates_fleet import CandidatesFleet
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.decision_log import DecisionLog
@@ -44,17 +45,19 @@ class GrpcWorkerMaker:
         self._books = books
         self._fleet = fleet
         self._clients: dict[Worker, VerifierClient] = {}
+        self._record = CallRecord(Path(config.record_calls)) if config.record_calls else None
 
     def make(self, name: str, pool: WorkerPool) -> Worker:
         config = self._config
         verifier = VerifierClient(name, config.step_timeout_s, config.tls)
+        recorder = Recorder(self._record)
         link = VerifierLink(
-            verifier,
+            recorder.verifier(verifier),
             config.verifier_timeout_s,
             config.failover_s,
             lambda: pool.has_heir(worker),
         )
-        candidates = None if self._fleet is None else self._fleet.new_link()
+        candidates = None if self._fleet is None else self._fleet.new_link(recorder.candidates)
         worker = Worker(name, config, link, candidates, self._books, pool.hand_over)
         self._clients[worker] = verifier
         return worker
@@ -67,6 +70,8 @@ class GrpcWorkerMaker:
         if worker.candidates is not None and self._fleet is not None:
             await self._fleet.close_link(worker.candidates)
         await self._clients.pop(worker).close()
+        if self._record is not None:
+            self._record.close()
 
 
 def _epoch_now() -> int:

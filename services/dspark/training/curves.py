@@ -60,9 +60,14 @@ def _axes(frame: _Frame) -> list[str]:
         parts.append(f'<text x="{MARGIN - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.3g}</text>')
         parts.append(
             f'<text x="{frame.x(step):.1f}" y="{HEIGHT - MARGIN + 16}" text-anchor="middle">'
-            f"{step:.0f}</text>"
+            f"{_short(step, frame.steps)}</text>"
         )
     return parts
+
+
+def _short(step: float, most: float) -> str:
+    """Whole numbers, unless all are so small that they would look alike."""
+    return f"{step:.0f}" if most >= 10 * _TICKS else f"{step:.3g}"
 
 
 def _line(curve: Curve, frame: _Frame, colour: str, place: int) -> list[str]:

@@ -14,7 +14,7 @@ from dspark.cli.models.prepare import known_entry
 
 
 @pytest.mark.parametrize(
-    "command", ["serve", "chat", "generate", "bench", "eval", "index", "models"]
+    "command", ["serve", "chat", "generate", "bench", "eval", "index", "models", "simulate"]
 )
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
