@@ -106,7 +106,8 @@ class StepOutcome:
     """The reply to a StepPlan; ``cached_tokens`` is each admitted request's prefix-cache hit.
 
     ``num_ahead_rows`` of ``num_rows`` were computed ahead, in a pass of their own; ``ahead_ns`` is
-    the part of ``forward_ns`` that was over when the step arrived.
+    the part of ``forward_ns`` that was over when the step arrived. ``num_pruned_rows`` left the
+    pass before its last layer.
     """
 
     step_id: int
@@ -119,6 +120,7 @@ class StepOutcome:
     num_free_blocks: int = 0
     ahead_ns: int = 0
     num_ahead_rows: int = 0
+    num_pruned_rows: int = 0
 
 
 class VerifyCost(NamedTuple):

@@ -150,7 +150,7 @@ class SequenceWork(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., max_pending_rows: _Optional[int] = ..., tree: _Optional[_Union[_token_tree_pb2.TokenTree, _Mapping]] = ..., num_features: _Optional[int] = ...) -> None: ...
 
 class StepResponse(_message.Message):
-    __slots__ = ("step_id", "admissions", "results", "queue_ns", "forward_ns", "total_ns", "num_rows", "num_free_blocks", "ahead_ns", "num_ahead_rows")
+    __slots__ = ("step_id", "admissions", "results", "queue_ns", "forward_ns", "total_ns", "num_rows", "num_free_blocks", "ahead_ns", "num_ahead_rows", "num_pruned_rows")
     STEP_ID_FIELD_NUMBER: _ClassVar[int]
     ADMISSIONS_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
@@ -161,6 +161,7 @@ class StepResponse(_message.Message):
     NUM_FREE_BLOCKS_FIELD_NUMBER: _ClassVar[int]
     AHEAD_NS_FIELD_NUMBER: _ClassVar[int]
     NUM_AHEAD_ROWS_FIELD_NUMBER: _ClassVar[int]
+    NUM_PRUNED_ROWS_FIELD_NUMBER: _ClassVar[int]
     step_id: int
     admissions: _containers.RepeatedCompositeFieldContainer[AdmissionResult]
     results: _containers.RepeatedCompositeFieldContainer[WorkResult]
@@ -171,7 +172,8 @@ class StepResponse(_message.Message):
     num_free_blocks: int
     ahead_ns: int
     num_ahead_rows: int
-    def __init__(self, step_id: _Optional[int] = ..., admissions: _Optional[_Iterable[_Union[AdmissionResult, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[WorkResult, _Mapping]]] = ..., queue_ns: _Optional[int] = ..., forward_ns: _Optional[int] = ..., total_ns: _Optional[int] = ..., num_rows: _Optional[int] = ..., num_free_blocks: _Optional[int] = ..., ahead_ns: _Optional[int] = ..., num_ahead_rows: _Optional[int] = ...) -> None: ...
+    num_pruned_rows: int
+    def __init__(self, step_id: _Optional[int] = ..., admissions: _Optional[_Iterable[_Union[AdmissionResult, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[WorkResult, _Mapping]]] = ..., queue_ns: _Optional[int] = ..., forward_ns: _Optional[int] = ..., total_ns: _Optional[int] = ..., num_rows: _Optional[int] = ..., num_free_blocks: _Optional[int] = ..., ahead_ns: _Optional[int] = ..., num_ahead_rows: _Optional[int] = ..., num_pruned_rows: _Optional[int] = ...) -> None: ...
 
 class AdmissionResult(_message.Message):
     __slots__ = ("request_id", "num_cached_tokens")
