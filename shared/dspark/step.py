@@ -107,8 +107,8 @@ class StepOutcome:
     """The reply to a StepPlan; ``cached_tokens`` is each admitted request's prefix-cache hit.
 
     ``num_ahead_rows`` of ``num_rows`` were computed ahead, in a pass of their own; ``ahead_ns`` is
-    the part of ``forward_ns`` that was over when the step arrived. ``is_ending`` says that the
-    verifier is going to stop.
+    the part of ``forward_ns`` that was over when the step arrived. ``num_pruned_rows`` left the
+    pass before its last layer. ``is_ending`` says that the verifier is going to stop.
     """
 
     step_id: int
@@ -121,6 +121,7 @@ class StepOutcome:
     num_free_blocks: int = 0
     ahead_ns: int = 0
     num_ahead_rows: int = 0
+    num_pruned_rows: int = 0
     is_ending: bool = False
 
 

@@ -114,6 +114,7 @@ def outcome_to_proto(outcome: StepOutcome) -> pb.StepResponse:
         num_free_blocks=outcome.num_free_blocks,
         ahead_ns=outcome.ahead_ns,
         num_ahead_rows=outcome.num_ahead_rows,
+        num_pruned_rows=outcome.num_pruned_rows,
         is_ending=outcome.is_ending,
     )
 
@@ -130,6 +131,7 @@ def outcome_from_proto(message: pb.StepResponse) -> StepOutcome:
         num_free_blocks=message.num_free_blocks,
         ahead_ns=message.ahead_ns,
         num_ahead_rows=message.num_ahead_rows,
+        num_pruned_rows=message.num_pruned_rows,
         is_ending=message.is_ending,
     )
 
