@@ -108,7 +108,7 @@ class StepOutcome:
 
     ``num_ahead_rows`` of ``num_rows`` were computed ahead, in a pass of their own; ``ahead_ns`` is
     the part of ``forward_ns`` that was over when the step arrived. ``is_ending`` says that the
-    verifier is going to stop.
+    verifier is going to stop. ``num_pruned_rows`` left the pass before its last layer.
     """
 
     step_id: int
@@ -122,6 +122,7 @@ class StepOutcome:
     ahead_ns: int = 0
     num_ahead_rows: int = 0
     is_ending: bool = False
+    num_pruned_rows: int = 0
 
 
 class VerifyCost(NamedTuple):

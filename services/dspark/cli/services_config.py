@@ -28,7 +28,15 @@ _CANDIDATES = (
     "block_weights",
     "draft_model",
 )
-_VERIFIER = ("kv_tokens", "block_size", "max_model_len", "exactness", "kernels", "weight_dtype")
+_VERIFIER = (
+    "kv_tokens",
+    "block_size",
+    "max_model_len",
+    "exactness",
+    "kernels",
+    "weight_dtype",
+    "early_pruning",
+)
 
 
 def _of(service: type[Any], name: str, text: str, unset: Any = None, **metadata: Any) -> Any:
@@ -104,6 +112,11 @@ class ServicesConfig:
         "weight_dtype",
         "how linear layers hold their weights",
         choices=WEIGHT_DTYPES,
+    )
+    early_pruning: str | None = _of(
+        VerifierConfig,
+        "early_pruning",
+        "drop hopeless candidates in the middle of a pass: auto, off or a number of LAYERS",
     )
 
     def __post_init__(self) -> None:

@@ -71,8 +71,9 @@ class Committer:
         for entry, walked in zip(entries, walks, strict=True):
             slots = entry.sequence.table.slots
             for index, node in enumerate(walked.accepted_nodes):
-                if node - 1 != index:
-                    sources.append(int(slots[entry.end + node - 1]))
+                place = entry.places[node - 1]
+                if place != index:
+                    sources.append(int(slots[entry.end + place]))
                     destinations.append(int(slots[entry.end + index]))
         if sources:
             self._kv.move(np.array(sources, np.int32), np.array(destinations, np.int32))

@@ -58,6 +58,13 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
             "choices": COMPUTE_AHEAD,
         },
     )
+    early_pruning: str = field(
+        default="auto",
+        metadata={
+            "help": "drop hopeless candidates behind some layers of a pass: auto (where it is "
+            "measured to pay), off, or the number of LAYERS behind which"
+        },
+    )
     weight_dtype: str = field(
         default="auto",
         metadata={
@@ -117,6 +124,9 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
             raise ValueError(f"--exactness must be one of {', '.join(EXACTNESS)}")
         if self.compute_ahead not in COMPUTE_AHEAD:
             raise ValueError(f"--compute-ahead must be one of {', '.join(COMPUTE_AHEAD)}")
+        if self.early_pruning not in ("auto", "off") and not self.pruning_layer:
+            problem = f"must be auto, off or a number of layers, not {self.early_pruning!r}"
+            raise ValueError(f"--early-pruning {problem}")
         if self.weight_dtype not in WEIGHT_DTYPES:
             raise ValueError(f"--weight-dtype must be one of {', '.join(WEIGHT_DTYPES)}")
 
@@ -124,6 +134,11 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
     def model_id(self) -> str:
         """The name under which the model is served."""
         return self.served_model_name or self.model.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def pruning_layer(self) -> int | None:
+        """The layers behind which every pass is pruned; None where that is not settled."""
+        return int(self.early_pruning) if self.early_pruning.isdecimal() else None
 
     def computes_ahead(self, device: str) -> bool:
         """Whether passes are computed ahead on a device.

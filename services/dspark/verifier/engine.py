@@ -17,6 +17,7 @@ from dspark.verifier.interfaces import KvStore, ModelRunner
 from dspark.verifier.kv.block_exchange import BlockExchange
 from dspark.verifier.kv.block_pool import BlockPool
 from dspark.verifier.kv.prefix_cache import PrefixCache
+from dspark.verifier.pruning.pruner import NoPruning, Pruner
 from dspark.verifier.scheduled_work import ScheduledWork
 from dspark.verifier.sequence import Sequence
 from dspark.verifier.sequence_table import SequenceTable
@@ -34,6 +35,7 @@ class Engine:
         kv: KvStore,
         settings: EngineSettings,
         clock: Callable[[], float] = time.monotonic,
+        pruner: Pruner | None = None,
     ) -> None:
         self.block_size = block_size = settings.block_size
         self.limits = _limits(runner, settings)
@@ -60,7 +62,8 @@ class Engine:
             block_size=block_size,
             max_tree_nodes=settings.max_tree_nodes,
         )
-        self.passes = ForwardPasses(runner, is_row_invariant=settings.is_row_invariant)
+        self.pruner: Pruner = pruner or NoPruning()
+        self.passes = ForwardPasses(runner, self.pruner, is_row_invariant=settings.is_row_invariant)
         # Sequences with which the next step is expected to go on.
         self._expected: tuple[Sequence, ...] = ()
         self._committer = Committer(
@@ -81,6 +84,7 @@ class Engine:
         cached_tokens = self._apply_membership(plan)
         entries = self.planner.schedule(plan.work)
         scheduled = [entry for entry in entries if isinstance(entry, ScheduledWork)]
+        num_rows = sum(entry.num_rows for entry in scheduled)
         computed = self.passes.compute(scheduled, arrived_ns, plan.feature_layers)
         done = self._commit(scheduled, computed, plan.top_k)
         if plan.compute_ahead:
@@ -94,10 +98,11 @@ class Engine:
             cached_tokens=cached_tokens,
             results=tuple(e if isinstance(e, WorkResult) else next(following) for e in entries),
             forward_ns=computed.forward_ns,
-            num_rows=sum(entry.num_rows for entry in scheduled),
+            num_rows=num_rows,
             num_free_blocks=self.pool.num_available,
             ahead_ns=computed.ahead_ns,
             num_ahead_rows=computed.num_ahead_rows,
+            num_pruned_rows=computed.num_pruned_rows,
         )
 
     def compute_ahead(self) -> None:
@@ -125,7 +130,9 @@ class Engine:
         self, scheduled: list[ScheduledWork], computed: Computed, top_k: int
     ) -> list[WorkResult]:
         try:
-            return self._committer.commit(scheduled, computed.logits, top_k, computed.features)
+            results = self._committer.commit(scheduled, computed.logits, top_k, computed.features)
+            self.pruner.learn(scheduled, results)
+            return results
         except Exception:
             for entry in scheduled:
                 if self.sequences.get(entry.sequence.request_id) is entry.sequence:

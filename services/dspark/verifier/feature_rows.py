@@ -44,6 +44,18 @@ def feature_rows(entries: Sequence[ScheduledWork], buffer: FeatureBuffer | None)
     return found
 
 
+def without_nodes(
+    rows: FeatureRows, request_id: str, num_nodes: int, kept: Sequence[int]
+) -> FeatureRows:
+    """The same rows where of an entry's last ``num_nodes``, its tree's, only some are ``kept``."""
+    values = rows.get(request_id)
+    if values is None:
+        return rows
+    num_pending = len(values) - num_nodes
+    places = [*range(num_pending), *(num_pending + node for node in kept)]
+    return {**rows, request_id: values[places]}
+
+
 def committed_features(
     entry: ScheduledWork, accepted_nodes: Sequence[int], rows: FeatureRows
 ) -> Features | None:

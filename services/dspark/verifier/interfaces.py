@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dspark.kv_blocks import KvLayout
 from dspark.step import VerifyCost
 from dspark.verifier.forward_batch import ForwardBatch, IntArray
+from dspark.verifier.pruning.pruner import NoPruning, Pruner
 
 # Says one line about the long part that runs now, such as "loading weights".
 # dspark.verifier.model.loader.load_model(config: VerifierConfig, progress: Progress) -> LoadedModel
@@ -74,7 +75,8 @@ class LoadedModel:
 
     ``model_digest`` identifies weights and dtype, ``kernel_class`` the arithmetic. ``exactness``
     is "strict" only where the row-invariance self-test passed. ``verify_costs`` goes
-    by context, then rows; it is monotone in both.
+    by context, then rows; it is monotone in both. ``pruner`` decides which rows of a pass leave it
+    early.
     """
 
     runner: ModelRunner
@@ -86,3 +88,4 @@ class LoadedModel:
     device: str
     max_step_rows: int
     verify_costs: tuple[VerifyCost, ...]
+    pruner: Pruner = field(default_factory=NoPruning)

@@ -40,6 +40,13 @@ AHEAD_ROWS = _OWN.counter(
     "Rows that were computed ahead of their step, by what it did: used or dropped them.",
     ("outcome",),
 )
+PRUNED_ROWS = _OWN.counter("pruned_rows", "Rows that left their pass before its last layer.")
+PRUNING_AUDITED = _OWN.counter(
+    "pruning_audited_tokens", "Accepted nodes of passes that were audited instead of pruned."
+)
+PRUNING_LOST = _OWN.counter(
+    "pruning_lost_tokens", "Those of the audited nodes that pruning would have lost."
+)
 # Only known once the model is loaded.
 SEQUENCES = _OWN.gauge("sequences", "Sequences held.")
 RECLAIMS = _OWN.counter("lease_reclaims", "Sequences that were dropped because no step named them.")
@@ -95,6 +102,10 @@ def _engine(engine: Engine) -> Iterable[Metric]:
     yield DROPPED_TREES.one(planner.num_dropped_trees)
     outcomes = {"used": engine.passes.num_used_rows, "dropped": engine.passes.num_dropped_rows}
     yield AHEAD_ROWS.many(((outcome,), count) for outcome, count in outcomes.items())
+    books = engine.pruner.books
+    yield PRUNED_ROWS.one(books.num_pruned_rows)
+    yield PRUNING_AUDITED.one(books.num_audited_tokens)
+    yield PRUNING_LOST.one(books.num_lost_tokens)
     yield SEQUENCES.one(len(sequences))
     yield RECLAIMS.one(sequences.num_reclaimed)
     free, cached = pool.num_free, pool.num_cached

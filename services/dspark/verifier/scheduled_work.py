@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 
 from dspark.errors import InvalidArgument
@@ -17,6 +18,7 @@ class ScheduledWork:
     """Rows for one sequence: pending tokens [start, end), then the tree's nodes.
 
     ``tree`` is what is left of the work's tree; ``kept_nodes`` numbers its nodes as the work did.
+    ``places`` says how many slots behind ``end`` each node's K/V is.
     """
 
     sequence: Sequence
@@ -25,6 +27,7 @@ class ScheduledWork:
     end: int
     tree: TokenTree = field(default=_EMPTY)
     kept_nodes: tuple[int, ...] = ()
+    places: tuple[int, ...] = ()
 
     @property
     def reaches_end(self) -> bool:
@@ -49,7 +52,17 @@ class ScheduledWork:
         depths = tree.depths
         keep = [node for node in range(len(tree)) if depths[node] <= max_depth][:max_nodes]
         self.kept_nodes = tuple(keep)
+        self.places = tuple(range(len(keep)))
         self.tree = tree if len(keep) == len(tree) else tree.subtree(keep)
+
+    def drop_all_but(self, nodes: Seq[int]) -> None:
+        """Go on with the given nodes alone, ascending, as if no other had been proposed.
+
+        Raises ValueError if the parent of one is not among them.
+        """
+        self.tree = self.tree.subtree(nodes)
+        self.kept_nodes = tuple(self.kept_nodes[node] for node in nodes)
+        self.places = tuple(self.places[node] for node in nodes)
 
 
 def is_usable(tree: TokenTree, vocab_size: int) -> bool:

@@ -77,7 +77,7 @@ async def _load(
         kernel_class=loaded.kernel_class,
         is_row_invariant=loaded.exactness == "strict",
     )
-    engine = Engine(loaded.runner, loaded.kv, settings)
+    engine = Engine(loaded.runner, loaded.kv, settings, pruner=loaded.pruner)
     return engine, describe(config, loaded, engine)
 
 

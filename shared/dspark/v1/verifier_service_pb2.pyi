@@ -232,7 +232,7 @@ class SequenceWork(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., max_pending_rows: _Optional[int] = ..., tree: _Optional[_Union[_token_tree_pb2.TokenTree, _Mapping]] = ..., num_features: _Optional[int] = ...) -> None: ...
 
 class StepResponse(_message.Message):
-    __slots__ = ("step_id", "admissions", "results", "queue_ns", "forward_ns", "total_ns", "num_rows", "num_free_blocks", "ahead_ns", "num_ahead_rows", "is_ending")
+    __slots__ = ("step_id", "admissions", "results", "queue_ns", "forward_ns", "total_ns", "num_rows", "num_free_blocks", "ahead_ns", "num_ahead_rows", "is_ending", "num_pruned_rows")
     STEP_ID_FIELD_NUMBER: _ClassVar[int]
     ADMISSIONS_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
@@ -244,6 +244,7 @@ class StepResponse(_message.Message):
     AHEAD_NS_FIELD_NUMBER: _ClassVar[int]
     NUM_AHEAD_ROWS_FIELD_NUMBER: _ClassVar[int]
     IS_ENDING_FIELD_NUMBER: _ClassVar[int]
+    NUM_PRUNED_ROWS_FIELD_NUMBER: _ClassVar[int]
     step_id: int
     admissions: _containers.RepeatedCompositeFieldContainer[AdmissionResult]
     results: _containers.RepeatedCompositeFieldContainer[WorkResult]
@@ -255,7 +256,8 @@ class StepResponse(_message.Message):
     ahead_ns: int
     num_ahead_rows: int
     is_ending: bool
-    def __init__(self, step_id: _Optional[int] = ..., admissions: _Optional[_Iterable[_Union[AdmissionResult, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[WorkResult, _Mapping]]] = ..., queue_ns: _Optional[int] = ..., forward_ns: _Optional[int] = ..., total_ns: _Optional[int] = ..., num_rows: _Optional[int] = ..., num_free_blocks: _Optional[int] = ..., ahead_ns: _Optional[int] = ..., num_ahead_rows: _Optional[int] = ..., is_ending: _Optional[bool] = ...) -> None: ...
+    num_pruned_rows: int
+    def __init__(self, step_id: _Optional[int] = ..., admissions: _Optional[_Iterable[_Union[AdmissionResult, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[WorkResult, _Mapping]]] = ..., queue_ns: _Optional[int] = ..., forward_ns: _Optional[int] = ..., total_ns: _Optional[int] = ..., num_rows: _Optional[int] = ..., num_free_blocks: _Optional[int] = ..., ahead_ns: _Optional[int] = ..., num_ahead_rows: _Optional[int] = ..., is_ending: _Optional[bool] = ..., num_pruned_rows: _Optional[int] = ...) -> None: ...
 
 class AdmissionResult(_message.Message):
     __slots__ = ("request_id", "num_cached_tokens")

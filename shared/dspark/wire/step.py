@@ -115,6 +115,7 @@ def outcome_to_proto(outcome: StepOutcome) -> pb.StepResponse:
         ahead_ns=outcome.ahead_ns,
         num_ahead_rows=outcome.num_ahead_rows,
         is_ending=outcome.is_ending,
+        num_pruned_rows=outcome.num_pruned_rows,
     )
 
 
@@ -131,6 +132,7 @@ def outcome_from_proto(message: pb.StepResponse) -> StepOutcome:
         ahead_ns=message.ahead_ns,
         num_ahead_rows=message.num_ahead_rows,
         is_ending=message.is_ending,
+        num_pruned_rows=message.num_pruned_rows,
     )
 
 

@@ -16,6 +16,7 @@ from dspark.verifier.model.attention_survey import AttentionSurvey, survey_atten
 from dspark.verifier.model.checkpoint import Checkpoint, load_checkpoint
 from dspark.verifier.model.cost_table import measure_costs
 from dspark.verifier.model.digest import model_digest
+from dspark.verifier.model.early_pruning import pruner_for
 from dspark.verifier.model.graph_setup import recorder_for, with_recordings
 from dspark.verifier.model.kernels import choose_device, native_team
 from dspark.verifier.model.refusals import check_length, check_supported, refusing
@@ -66,6 +67,8 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
     progress("measuring the cost of a pass")
     max_step_rows = config.max_step_rows or _MAX_STEP_ROWS[device.type]
     costs = _costs(config, runner, max_step_rows)
+    progress("deciding on early pruning")
+    pruner = pruner_for(config, runner, exactness, max_step_rows)
     return LoadedModel(
         runner=runner,
         kv=kv_cache,
@@ -76,6 +79,7 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
         device=str(device),
         max_step_rows=max_step_rows,
         verify_costs=costs,
+        pruner=pruner,
     )
 
 

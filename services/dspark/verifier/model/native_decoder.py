@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from dspark.verifier.attention.native_backend import LANES, native_plan
-from dspark.verifier.feature_buffer import FeatureBuffer
-from dspark.verifier.forward_batch import ForwardBatch, IntArray
+from dspark.features import FINAL_LAYER
+from dspark.verifier.attention.native_backend import LANES
+from dspark.verifier.forward_batch import ForwardBatch
 from dspark.verifier.kv.kv_cache import KvCache
 from dspark.verifier.model.decoder_parts import (
     DecoderParts,
@@ -20,6 +21,8 @@ from dspark.verifier.model.decoder_parts import (
     NormParts,
     UnfitStructure,
 )
+from dspark.verifier.model.native_pass import NativePass
+from dspark.verifier.model.restricted_head import RestrictedHead
 from dspark.verifier.model.rotary_table import RotaryTable
 from dspark.verifier.model.weight_format import WeightFormat
 from dspark.verifier.native.library import Team
@@ -28,11 +31,12 @@ from dspark.verifier.native.structs import (
     MAX_ROPES,
     AttentionParamsStruct,
     DecoderLayerStruct,
-    DecoderPassStruct,
     DecoderStruct,
     HeadShapeStruct,
     NormStruct,
 )
+from dspark.verifier.pruning.compaction import LateFeatures, compacted
+from dspark.verifier.pruning.cut import Cut
 
 _ACTIVATION_CODES = {"silu": 0, "gelu_tanh": 1}
 
@@ -68,6 +72,8 @@ class NativeDecoder:
         )
         self.vocab_size = parts.head.out_features
         self.hidden_size = parts.hidden_size
+        self.num_layers = len(parts.layers)
+        self._restricted_head = RestrictedHead(self._struct.head, parts.logit_cap)
         # What the last layer leaves is only known after its branch is added: see FINAL_LAYER.
         self.feature_layers = tuple(range(len(parts.layers)))
         self._logits = np.empty((0, self.vocab_size), dtype=np.float32)
@@ -86,36 +92,45 @@ class NativeDecoder:
         ``num_layers`` runs the first layers only, which checks use. Raises ValueError for a pool
         of another shape.
         """
+        self._bind(kv_cache, len(self._layers) if num_layers is None else num_layers)
+        call = NativePass(batch, self._embed, self._rotary)
+        logits = call.give_logits(self._logits_buffer(len(batch.logits_rows)))
+        self._do(call, 0, self._struct.num_layers)
+        return logits
+
+    def forward_cut(self, batch: ForwardBatch, kv_cache: KvCache, cut: Cut) -> NDArray[np.float32]:
+        """Logits of the wanted rows that the cut keeps, as ``forward``'s."""
+        self._bind(kv_cache, len(self._layers))
+        call = NativePass(batch, self._embed, self._rotary)
+        states = call.give_probes(cut.probe_rows, self.hidden_size)
+        self._do(call, 0, cut.layer)
+        kept = cut.choose(self._restricted_head.logits(states, cut.token_ids))
+        wanted = batch.features
+        layers = np.array(wanted.layers if wanted else (), dtype=np.int32)
+        late = LateFeatures(wanted, kept, (layers == FINAL_LAYER) | (layers >= cut.layer))
+        rest = replace(compacted(batch, kept), features=late.buffer)
+        call = NativePass(rest, self._embed, self._rotary)
+        call.carry(kept)
+        logits = call.give_logits(self._logits_buffer(len(rest.logits_rows)))
+        self._do(call, cut.layer, len(self._layers))
+        late.deliver()
+        return logits
+
+    def _bind(self, kv_cache: KvCache, num_layers: int) -> None:
         struct = self._struct
         heads = (struct.shape.kv_heads, struct.shape.head_dim)
         if tuple(kv_cache.slots.shape[3:]) != heads:
             raise ValueError(f"K/V heads are {heads}, the pool's {tuple(kv_cache.slots.shape[3:])}")
-        struct.num_layers = len(self._layers) if num_layers is None else num_layers
+        struct.num_layers = num_layers
         struct.shape.kv_is_bf16 = kv_cache.dtype == torch.bfloat16
         struct.kv_pool = kv_cache.tensor.data_ptr()
         struct.kv_plane_bytes = kv_cache.slots[0, 0].nbytes
-        with torch.inference_mode():
-            embeddings = self._embed(torch.from_numpy(batch.token_ids)).float().contiguous()
-            rotary = self._rotary.at(torch.from_numpy(batch.positions))
-        plan = native_plan(batch)
-        logits_rows = np.ascontiguousarray(batch.logits_rows, dtype=np.int64)
-        logits = self._logits_buffer(len(logits_rows))
-        call = DecoderPassStruct(
-            rows=batch.num_rows,
-            num_logits=len(logits_rows),
-            embeddings=embeddings.data_ptr(),
-            batch=plan.struct,
-            logits_rows=logits_rows.ctypes.data,
-            logits=logits.ctypes.data,
-        )
-        feature_layers = _wanted_features(call, batch.features)
-        for index, (cos, sin) in enumerate(rotary):
-            call.cos[index], call.sin[index] = cos.data_ptr(), sin.data_ptr()
+
+    def _do(self, call: NativePass, first_layer: int, end_layer: int) -> None:
+        call.struct.first_layer, call.struct.end_layer = first_layer, end_layer
         self._team.library.dspark_decoder_forward(
-            self._run, self._team.handle, ctypes.byref(struct), ctypes.byref(call)
+            self._run, self._team.handle, ctypes.byref(self._struct), ctypes.byref(call.struct)
         )
-        del feature_layers
-        return logits
 
     def _logits_buffer(self, num_logits: int) -> NDArray[np.float32]:
         if len(self._logits) < num_logits:
@@ -168,17 +183,6 @@ class NativeDecoder:
         if gate.bias is None and up.bias is None:
             return self._pack(weight, None)
         return self._pack(weight, interleave_gate_up(_bias(gate), _bias(up)))
-
-
-def _wanted_features(call: DecoderPassStruct, wanted: FeatureBuffer | None) -> IntArray | None:
-    """Point the pass to the buffer; what is returned must live until the pass is over."""
-    if wanted is None:
-        return None
-    layers = np.array(wanted.layers, dtype=np.int32)
-    call.feature_rows, call.num_feature_rows = wanted.rows.ctypes.data, len(wanted.rows)
-    call.feature_layers, call.num_feature_layers = layers.ctypes.data, len(layers)
-    call.features = wanted.values.ctypes.data
-    return layers
 
 
 def _bias(linear: nn.Linear) -> torch.Tensor:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspark.verifier.forward_batch import ForwardBatch
 from dspark.verifier.kv.kv_cache import KvCache
+from dspark.verifier.pruning.cut import Cut
 
 
 class TargetModel(Protocol):
@@ -24,6 +25,17 @@ class TargetModel(Protocol):
 
         The array is valid until the next call.
         """
+        ...
+
+
+@runtime_checkable
+class CuttingModel(Protocol):
+    """A TargetModel that can let rows drop out after some of its layers."""
+
+    num_layers: int
+
+    def forward_cut(self, batch: ForwardBatch, kv_cache: KvCache, cut: Cut) -> NDArray[np.float32]:
+        """As ``forward``; see CuttingRunner."""
         ...
 
 
@@ -47,3 +59,18 @@ class Runner:
 
     def forward(self, batch: ForwardBatch) -> NDArray[np.float32]:
         return self.model.forward(batch, self.kv_cache)
+
+
+@dataclass(slots=True)
+class CutRunner:
+    """A model that can cut its passes, bound to its KV pool: a CuttingRunner."""
+
+    model: CuttingModel
+    kv_cache: KvCache
+
+    @property
+    def num_layers(self) -> int:
+        return self.model.num_layers
+
+    def forward_cut(self, batch: ForwardBatch, cut: Cut) -> NDArray[np.float32]:
+        return self.model.forward_cut(batch, self.kv_cache, cut)

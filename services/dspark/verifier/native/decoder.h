@@ -54,6 +54,13 @@ struct DecoderPass {
   float* features;                // [num_feature_rows, num_feature_layers, hidden_size]
   int32_t num_feature_rows;
   int32_t num_feature_layers;
+  int32_t first_layer;
+  int32_t end_layer;            // below the decoder's number of layers: the pass stops there and hands out probes
+  const int64_t* carried_rows;  // [rows] ascending: the rows of the pass that stopped at first_layer
+  const int64_t* probe_rows;    // [num_probes]
+  float* probes;                // [num_probes, hidden_size] what the head would get at end_layer
+  int32_t num_probes;
+  int32_t reserved;
 };
 
 // A zeroed matrix whose rows may be read past their end, up to the padding.
@@ -114,6 +121,7 @@ class DecoderRun {
     model_ = &model;
     pass_ = &pass;
     reserve();
+    if (pass.first_layer) carry();
     team.run([&](int member) { run_member(team, member); });
   }
 
@@ -130,16 +138,28 @@ class DecoderRun {
     context_.reserve(rows, shape.heads * shape.head_dim);
     gated_.reserve(rows, (model_->intermediate_size + kHalf - 1) / kHalf * kHalf);
     codes_.reserve(rows, std::max({hidden, shape.heads * shape.head_dim, model_->intermediate_size + kHalf}));
-    const size_t needed = size_t(model_->num_layers) * kPhases + pass_->num_feature_layers + 2;
+    const size_t needed = size_t(model_->num_layers) * kPhases + pass_->num_feature_layers + 3;
     while (shares_.size() < needed) shares_.emplace_back(int(scratch_.size()));
     for (auto& share : shares_) share.reset();
+  }
+
+  // The rows that go on, moved to the front of what the pass before them left. Buffers that are large enough
+  // are kept as they are, so reserve() has not touched it.
+  void carry() {
+    const size_t bytes = size_t(model_->hidden_size) * sizeof(float);
+    for (int row = 0; row < pass_->rows; ++row) {
+      const int from = int(pass_->carried_rows[row]);
+      if (from == row) continue;
+      std::memcpy(residual_.row(row), residual_.row(from), bytes);
+      std::memcpy(branch_.row(row), branch_.row(from), bytes);
+    }
   }
 
   void run_member(Team& team, int member) {
     AttentionScratch& scratch = scratch_[member];
     const int rows = pass_->rows, kv_heads = model_->shape.kv_heads;
     WorkShare* share = shares_.data();
-    for (int i = 0; i < model_->num_layers; ++i) {
+    for (int i = pass_->first_layer; i < pass_->end_layer; ++i) {
       const DecoderLayer& layer = model_->layers[i];
       const DecoderLayer* previous = i ? &model_->layers[i - 1] : nullptr;
       (share++)->drain(member, rows, [&](int row) { enter_layer(layer, previous, row); });
@@ -166,8 +186,16 @@ class DecoderRun {
       project(*share++, member, layer.down, gated_, branch_);
       team.barrier();
     }
-    if (const int feature = feature_of(0); feature >= 0) {
-      (share++)->drain(member, pass_->num_feature_rows, [&](int index) { copy_last_feature(feature, index); });
+    if (pass_->end_layer < model_->num_layers) {
+      share->drain(member, pass_->num_probes, [&](int index) {
+        copy_normed(int(pass_->probe_rows[index]), pass_->probes + size_t(index) * model_->hidden_size);
+      });
+      return;
+    }
+    if (const int which = feature_of(0); which >= 0) {
+      (share++)->drain(member, pass_->num_feature_rows, [&](int index) {
+        copy_normed(int(pass_->feature_rows[index]), feature(which, index));
+      });
       team.barrier();
     }
     (share++)->drain(member, pass_->num_logits, [&](int index) { leave(index); });
@@ -236,11 +264,10 @@ class DecoderRun {
                 model_->hidden_size * sizeof(float));
   }
 
-  // As leave does, beside the buffers that leave is going to read.
-  void copy_last_feature(int which, int index) {
-    const int row = int(pass_->feature_rows[index]), hidden = model_->hidden_size;
-    const Norm& norm = model_->layers[model_->num_layers - 1].mlp_out_norm;
-    float* target = feature(which, index);
+  // What the head gets, or would get, of what the last layer that ran leaves; changes no buffer.
+  void copy_normed(int row, float* target) {
+    const int hidden = model_->hidden_size;
+    const Norm& norm = model_->layers[pass_->end_layer - 1].mlp_out_norm;
     std::memcpy(target, branch_.row(row), hidden * sizeof(float));
     if (norm.weight) rms_norm(norm, target, target, hidden);
     add_row(target, residual_.row(row), hidden);

@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 
 #include "decoder.h"
+#include "unpack.h"
 
 extern "C" {
 
@@ -101,6 +102,11 @@ void dspark_pack_int4(const uint8_t* codes, const uint16_t* scales, const uint16
       scale[kHalf + lane] = smallest[size_t(column) * groups + g];
     }
   }
+}
+
+// out [count, k]: some columns of a packed weight, which are rows of the matrix that it was made of.
+void dspark_unpack(const PackedLinear* w, const int64_t* columns, int32_t count, float* out) {
+  for (int c = 0; c < count; ++c) unpack_column(*w, int(columns[c]), out + size_t(c) * w->k);
 }
 
 // y [rows, n] = x [rows, ldx] W^T; rows of x are readable up to padded k, or to k for weights of codes.

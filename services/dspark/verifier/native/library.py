@@ -33,6 +33,7 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "dspark_pack": (None, [c_void_p, c_int32, c_int32, c_int32, c_void_p]),
     "dspark_pack_int8": (None, [c_void_p, c_void_p, c_int32, c_int32, c_void_p]),
     "dspark_pack_int4": (None, [c_void_p, c_void_p, c_void_p, c_int32, c_int32, c_void_p]),
+    "dspark_unpack": (None, [POINTER(PackedLinearStruct), c_void_p, c_int32, c_void_p]),
     "dspark_linear": (
         None,
         [c_void_p, POINTER(PackedLinearStruct), c_void_p, c_int32, c_int32, c_void_p],

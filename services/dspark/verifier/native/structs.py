@@ -119,4 +119,11 @@ class DecoderPassStruct(ctypes.Structure):
         ("features", c_void_p),
         ("num_feature_rows", c_int32),
         ("num_feature_layers", c_int32),
+        ("first_layer", c_int32),
+        ("end_layer", c_int32),
+        ("carried_rows", c_void_p),
+        ("probe_rows", c_void_p),
+        ("probes", c_void_p),
+        ("num_probes", c_int32),
+        ("reserved", c_int32),
     )
