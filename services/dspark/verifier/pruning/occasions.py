@@ -45,7 +45,7 @@ class EveryPass:
     """Behind one layer, in every pass with nodes, whatever it saves."""
 
     def __init__(self, layer: int) -> None:
-        self.layers = (layer,)
+        self.layers: tuple[int, ...] = (layer,)
         self._num_cuts = 0
 
     def next(self, num_rows: int, num_nodes: int, ready: Sequence[int]) -> Occasion | None:
