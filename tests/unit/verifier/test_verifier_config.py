@@ -52,6 +52,9 @@ def test_passes_are_computed_ahead_where_they_leave_the_cpu_alone(
         ("--lease-s", "0"),
         ("--stall-s", "-1"),
         ("--compute-ahead", "maybe"),
+        ("--early-pruning", "on"),
+        ("--early-pruning", "0"),
+        ("--early-pruning", "-1"),
     ],
 )
 def test_a_bad_setting_names_its_flag(
