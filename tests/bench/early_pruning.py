@@ -3,11 +3,11 @@
     python tests/bench/early_pruning.py --model DIR --prompts PROMPTS.json
 
 First the prompts are answered with trees from the default sources, all passes whole. In each pass
-every layer is asked what it would drop. Limits are learnt from the first half of the passes; the
-second half tells which share of the nodes they drop, and which share of the accepted tokens that
-would lose. Then passes are timed, whole and with that share of the nodes dropped, in turns; the
-shortest times are compared. Prints one line for each temperature and layer, and one for each
-number of rows and layer.
+every layer is asked what it says. Then a judge for each layer goes through the passes in a random
+order, learns from each, and, once it is ready, tells before that which nodes it would drop: which
+share of all they are, and which share of the accepted tokens that would lose. Then passes are
+timed, whole and with that share of the nodes dropped, in turns; the shortest times are compared.
+Prints one line for each temperature and layer, and one for each number of rows and layer.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ from dspark.verifier.model.loader import load_model
 from dspark.verifier.model.target_model import CutRunner
 from dspark.verifier.pruning.cut import Cut, CuttingRunner, Rows
 from dspark.verifier.pruning.forest import Forest, forest_of
+from dspark.verifier.pruning.judge import LearntJudge
 from dspark.verifier.pruning.likely_tokens import LikelyTokens
-from dspark.verifier.pruning.limits import LearntLimits
-from dspark.verifier.pruning.margins import Margins, node_margins
 from dspark.verifier.pruning.pruner import PruningBooks
 from dspark.verifier.pruning.restricted_logits import accepted_paths, num_lost, stakes_of
 from dspark.verifier.scheduled_work import ScheduledWork
@@ -59,10 +58,11 @@ CONTEXT = 128
 
 @dataclass
 class Seen:
-    """One pass: what each layer said of its nodes, and which were accepted."""
+    """One pass: what each layer said of its tokens, and which nodes were accepted."""
 
     forest: Forest
-    margins: dict[int, Margins]
+    token_ids: NDArray[np.int64]
+    told: dict[int, NDArray[np.float32]]
     paths: list[list[int]]
 
 
@@ -81,7 +81,8 @@ class Listening:
         self.current = None
         if not any(len(entry.tree) for entry in entries):
             return None
-        self.current = Seen(forest_of(entries), {}, [])
+        forest = forest_of(entries)
+        self.current = Seen(forest, self.likely.together_with(forest.token_ids), {}, [])
         return AskingPass(self, self.current, entries)
 
     def learn(self, entries: Sequence[ScheduledWork], results: Sequence[WorkResult]) -> None:
@@ -113,11 +114,11 @@ class AskingPass:
 
     def _run(self, batch: ForwardBatch, layer: int, *, is_last: bool) -> NDArray[np.float32]:
         forest = self._seen.forest
-        token_ids = self._owner.likely.together_with(forest.token_ids)
+        token_ids = self._seen.token_ids
         probes = np.array([parent.row for parent in forest.parents], dtype=np.int64)
 
         def choose(told: NDArray[np.float32]) -> Rows:
-            self._seen.margins[layer] = node_margins(forest, token_ids, told)
+            self._seen.told[layer] = told
             if not is_last:
                 raise Enough
             return np.arange(forest.num_rows)
@@ -158,7 +159,7 @@ def cut_runner(loaded: LoadedModel) -> CutRunner:
 
 @dataclass(frozen=True)
 class Found:
-    """Shares on passes that nothing was learnt from."""
+    """Of the passes that came once the judge was ready; shares of nodes and accepted tokens."""
 
     num_nodes: int
     num_accepted: int
@@ -166,20 +167,20 @@ class Found:
     lost: float
 
 
-def tried(seen: Sequence[Seen], layer: int, max_loss: float) -> Found:
-    limits = LearntLimits(max_loss)
-    half = len(seen) // 2
-    for one in seen[:half]:
-        stakes = stakes_of(one.paths, len(one.forest))
-        limits.learn(one.forest.kinds, one.margins[layer], stakes)
+def tried(seen: Sequence[Seen], layer: int) -> tuple[Found, LearntJudge]:
+    """Each pass is judged by what was learnt from those before it, then learnt from."""
+    judge = LearntJudge(MAX_LOSS)
     nodes = accepted = dropped = lost = 0
-    for one in seen[half:]:
-        stays = one.forest.closed(limits.hopeless(one.forest.kinds, one.margins[layer]))
-        nodes += len(stays)
-        dropped += int((~stays).sum())
-        accepted += sum(map(len, one.paths))
-        lost += sum(num_lost(path, stays) for path in one.paths)
-    return Found(nodes, accepted, dropped / max(nodes, 1), lost / max(accepted, 1))
+    for one in seen:
+        was_ready = judge.is_ready
+        stays = one.forest.closed(judge.hopeless(one.forest, one.token_ids, one.told[layer]))
+        judge.learn(one.forest, stakes_of(one.paths, len(one.forest)))
+        if was_ready:
+            nodes += len(stays)
+            dropped += int((~stays).sum())
+            accepted += sum(map(len, one.paths))
+            lost += sum(num_lost(path, stays) for path in one.paths)
+    return Found(nodes, accepted, dropped / max(nodes, 1), lost / max(accepted, 1)), judge
 
 
 def pass_of(rows: int, nodes: int) -> list[ScheduledWork]:
@@ -202,7 +203,13 @@ def pass_of(rows: int, nodes: int) -> list[ScheduledWork]:
 
 
 def times_ms(
-    loaded: LoadedModel, rows: int, nodes: int, layer: int, dropped: float, repeats: int
+    loaded: LoadedModel,
+    judge: LearntJudge,
+    rows: int,
+    nodes: int,
+    layer: int,
+    dropped: float,
+    repeats: int,
 ) -> tuple[float, float]:
     """The shortest times of a whole pass and of one from which a share of the nodes leaves."""
     entries = pass_of(rows, nodes)
@@ -212,8 +219,8 @@ def times_ms(
     leaves = np.random.default_rng(0).random(len(forest)).argsort() < dropped * len(forest)
 
     def choose(told: NDArray[np.float32]) -> Rows:
-        margins = node_margins(forest, token_ids, told)
-        return forest.rows_without(forest.closed(leaves | (margins < -1)))
+        judge.hopeless(forest, token_ids, told)
+        return forest.rows_without(forest.closed(leaves))
 
     cut = Cut(layer, probes, token_ids, choose)
     whole, pruned = [], []
@@ -261,6 +268,7 @@ def main() -> None:
     tokenizer = ModelTokenizer(Path(options.model))
     prompts = [tokenizer.encode(each.prompt) for each in load_prompts(options.prompts)]
     shares: dict[int, float] = {}
+    judges: dict[int, LearntJudge] = {}
     print("| temperature | layer | nodes | accepted | dropped | lost |\n|---|---|---|---|---|---|")
     for temperature in map(float, options.temperatures.split(",")):
         jobs = [
@@ -272,10 +280,9 @@ def main() -> None:
         ]
         shape = (options.nodes, options.concurrency, options.layers)
         seen = asyncio.run(listen(loaded, config, jobs, *shape))
-        # Neither half has the answers to some prompts only.
         np.random.default_rng(0).shuffle(seen)  # type: ignore[arg-type]
         for layer in options.layers:
-            found = tried(seen, layer, MAX_LOSS)
+            found, judges[layer] = tried(seen, layer)
             shares.setdefault(layer, found.dropped)
             print(
                 f"| {temperature} | {layer} | {found.num_nodes} | {found.num_accepted} "
@@ -285,7 +292,13 @@ def main() -> None:
     for rows in options.rows:
         for layer in options.layers:
             whole, pruned = times_ms(
-                loaded, rows, options.nodes, layer, shares[layer], options.repeats
+                loaded,
+                judges[layer],
+                rows,
+                options.nodes,
+                layer,
+                shares[layer],
+                options.repeats,
             )
             print(f"| {rows} | {layer} | {whole:.1f} | {pruned:.1f} | {1 - pruned / whole:.1%} |")
 

@@ -1,4 +1,4 @@
-"""Passes with cuts over the fake model, and limits that drop nodes by rules of their own."""
+"""Passes with cuts over the fake model, and judges that drop nodes by rules of their own."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from dspark.verifier.engine_settings import EngineSettings
 from dspark.verifier.forward_batch import ForwardBatch
 from dspark.verifier.pruning.compaction import compacted
 from dspark.verifier.pruning.cut import Cut
-from dspark.verifier.pruning.limits import Kinds
-from dspark.verifier.pruning.margins import Margins
+from dspark.verifier.pruning.cut import RestrictedLogits as Told
+from dspark.verifier.pruning.draw_scores import draw_scores
+from dspark.verifier.pruning.forest import Forest
+from dspark.verifier.pruning.judge import Judge
 from dspark.verifier.pruning.occasions import Occasion, Occasions
 from dspark.verifier.pruning.restricted_logits import RestrictedLogits
 from harness.fake_model import UNWRITTEN, FakeKvStore, FakeModel
@@ -47,24 +49,33 @@ class CuttingFakeRunner(CheckedRunner):
         return self.model.logits_of(digest) + self.noise * wrong.astype(np.float32)
 
 
+Ids = NDArray[np.int64]
+Nodes = NDArray[np.bool_]
+
+
 class Ready:
-    """Limits that never learn."""
+    """A judge that never learns."""
 
     is_ready = True
     num_learnt = 0
 
-    def learn(self, kinds: Kinds, margins: Margins, stakes: NDArray[np.int64]) -> None:
+    def hopeless(self, forest: Forest, token_ids: Ids, logits: Told) -> Nodes:
+        raise NotImplementedError
+
+    def learn(self, forest: Forest, stakes: Ids) -> None:
         self.num_learnt += 1
 
 
 class From(Ready):
-    """Nodes whose margin is at least ``limit`` are hopeless."""
+    """A node that is so far behind the best token of its parent's row is hopeless."""
 
-    def __init__(self, limit: float) -> None:
-        self.limit = limit
+    def __init__(self, margin: float) -> None:
+        self.margin = margin
 
-    def hopeless(self, kinds: Kinds, margins: Margins) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = margins >= self.limit
+    def hopeless(self, forest: Forest, token_ids: Ids, logits: Told) -> Nodes:
+        scores = draw_scores(forest, token_ids, logits)
+        own = scores[forest.parent_places, np.searchsorted(token_ids, forest.token_ids)]
+        found: Nodes = scores.max(axis=1)[forest.parent_places] - own >= self.margin
         return found
 
 
@@ -75,8 +86,8 @@ class AtRandom(Ready):
         self.probability = probability
         self.chance = random.Random(0)
 
-    def hopeless(self, kinds: Kinds, margins: Margins) -> NDArray[np.bool_]:
-        return np.array([self.chance.random() < self.probability for _ in margins])
+    def hopeless(self, forest: Forest, token_ids: Ids, logits: Told) -> Nodes:
+        return np.array([self.chance.random() < self.probability for _ in range(len(forest))])
 
 
 class Always:
@@ -101,7 +112,7 @@ class Always:
 
 
 def pruning_engine(
-    limits: Ready,
+    judge: Judge,
     occasions: Occasions | None = None,
     *,
     num_blocks: int = 96,
@@ -113,7 +124,7 @@ def pruning_engine(
     kv = FakeKvStore(num_blocks * block_size)
     runner = CuttingFakeRunner(kv, FakeModel(), eos_token_ids=eos_token_ids)
     runner.noise = noise
-    pruner = RestrictedLogits(runner, occasions or Always(), {LAYER: limits})  # type: ignore[dict-item]
+    pruner = RestrictedLogits(runner, occasions or Always(), {LAYER: judge})
     settings = EngineSettings(
         num_blocks=num_blocks,
         block_size=block_size,

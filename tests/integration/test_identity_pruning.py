@@ -24,7 +24,7 @@ from harness.tiny_models import save_tiny_model
 from harness.whole_stack import Job, WholeStack, whole_stack
 
 VOCAB_SIZE = 97
-LIMITS: dict[str, Callable[[], Ready]] = {
+JUDGES: dict[str, Callable[[], Ready]] = {
     "everything": lambda: From(-1.0),
     "far_ones": lambda: From(1.0),
     "at_random": lambda: AtRandom(0.4),
@@ -51,14 +51,14 @@ def config_of(model_dir: Path, early_pruning: str) -> VerifierConfig:
     )
 
 
-def with_limits(limits: Ready) -> Callable[[VerifierConfig, Progress], LoadedModel]:
-    """Loads a model whose passes are pruned by ``limits``, one in four audited."""
+def judged_by(judge: Ready) -> Callable[[VerifierConfig, Progress], LoadedModel]:
+    """Loads a model whose passes are pruned by ``judge``, one in four audited."""
 
     def load(config: VerifierConfig, progress: Progress) -> LoadedModel:
         loaded = load_model(config, progress)
         assert isinstance(loaded.runner, Runner)
         cutting = CutRunner(loaded.runner.model, loaded.runner.kv_cache)  # type: ignore[arg-type]
-        pruner = RestrictedLogits(cutting, Always(4), {LAYER: limits})  # type: ignore[dict-item]
+        pruner = RestrictedLogits(cutting, Always(4), {LAYER: judge})
         return replace(loaded, pruner=pruner)
 
     return load
@@ -88,16 +88,16 @@ def sources_of(name: str, jobs: list[Job], plain: list[Streamed]) -> list[Script
 
 
 @pytest.mark.parametrize("script", ["branchy", "random", "duplicates"])
-@pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.parametrize("judge", JUDGES)
 async def test_tokens_are_those_of_plain_decoding(
-    model_dir: Path, jobs: list[Job], plain: list[Streamed], limits: str, script: str
+    model_dir: Path, jobs: list[Job], plain: list[Streamed], judge: str, script: str
 ) -> None:
-    load, sources = with_limits(LIMITS[limits]()), sources_of(script, jobs, plain)
+    load, sources = judged_by(JUDGES[judge]()), sources_of(script, jobs, plain)
     async with whole_stack(load, config_of(model_dir, "off"), sources) as stack:
         await check(stack, jobs, plain)
         books = stack.engine.pruner.books
         assert books.num_pruned_rows > 0 and books.num_audits > 0
-        if limits == "everything":
+        if judge == "everything":
             assert books.num_lost_tokens == books.num_audited_tokens > 0
 
 

@@ -23,7 +23,7 @@ EOS = frozenset({3})
 EVERYTHING = -1.0
 NOTHING = 1e9
 
-LIMITS: dict[str, Callable[[], Ready]] = {
+JUDGES: dict[str, Callable[[], Ready]] = {
     "everything": lambda: From(EVERYTHING),
     "all_but_the_best": lambda: From(1e-9),
     "far_ones": lambda: From(2.0),
@@ -66,9 +66,9 @@ def assert_right(request: Client) -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8, 1.3])
 @pytest.mark.parametrize("drafter", NAMES)
-@pytest.mark.parametrize("limits", LIMITS)
-def test_tokens_are_those_of_plain_decoding(limits: str, drafter: str, temperature: float) -> None:
-    driver = KvDriver(*pruning_engine(LIMITS[limits](), noise=1.0))
+@pytest.mark.parametrize("judge", JUDGES)
+def test_tokens_are_those_of_plain_decoding(judge: str, drafter: str, temperature: float) -> None:
+    driver = KvDriver(*pruning_engine(JUDGES[judge](), noise=1.0))
     sampling = SamplingParams(temperature=temperature, seed=7, max_tokens=24, ignore_eos=True)
     request = client("a", prompt_of(1, 9), sampling, drafter)
     driver.run(request)
@@ -77,8 +77,8 @@ def test_tokens_are_those_of_plain_decoding(limits: str, drafter: str, temperatu
 
 @st.composite
 def scenarios(draw: st.DrawFn) -> tuple[Ready, int, list[Client]]:
-    """Limits, audits, and requests with shared prefixes, any sampling and any drafter."""
-    limits = draw(st.sampled_from(list(LIMITS.values())))()
+    """A judge, audits, and requests with shared prefixes, any sampling and any drafter."""
+    judge = draw(st.sampled_from(list(JUDGES.values())))()
     requests = []
     for index in range(draw(st.integers(1, 4))):
         prompt = prompt_of(draw(st.integers(0, 1)), draw(st.integers(1, 20)))
@@ -95,15 +95,15 @@ def scenarios(draw: st.DrawFn) -> tuple[Ready, int, list[Client]]:
         }
         drafter = draw(st.sampled_from(NAMES))
         requests.append(client(f"r{index}", prompt, sampling, drafter, **more))
-    return limits, draw(st.sampled_from([0, 1, 3])), requests
+    return judge, draw(st.sampled_from([0, 1, 3])), requests
 
 
 @given(scenarios(), st.randoms(use_true_random=False))
 def test_batches_chunks_prefix_hits_and_preemption_change_nothing(
     scenario: tuple[Ready, int, list[Client]], chance: random.Random
 ) -> None:
-    limits, audit_interval, requests = scenario
-    engine, runner = pruning_engine(limits, Always(audit_interval), noise=1.0, eos_token_ids=EOS)
+    judge, audit_interval, requests = scenario
+    engine, runner = pruning_engine(judge, Always(audit_interval), noise=1.0, eos_token_ids=EOS)
     driver = KvDriver(engine, runner)
     waiting, running = list(requests), []
     while waiting or running:
@@ -177,9 +177,9 @@ def test_accepted_nodes_are_numbered_as_they_were_proposed() -> None:
 
 def test_audits_drop_nothing_and_count_what_would_have_been_lost() -> None:
     sampling = SamplingParams(temperature=0.0, max_tokens=41, ignore_eos=True)
-    for limit, lost in ((EVERYTHING, 32), (NOTHING, 0)):
-        limits = From(limit)
-        engine, _ = pruning_engine(limits, Always(audit_interval=1))
+    for margin, lost in ((EVERYTHING, 32), (NOTHING, 0)):
+        judge = From(margin)
+        engine, _ = pruning_engine(judge, Always(audit_interval=1))
         driver = Driver(engine)
         request = client("a", prompt_of(2, 6), sampling, "branchy")
         driver.admit(request)
@@ -188,7 +188,7 @@ def test_audits_drop_nothing_and_count_what_would_have_been_lost() -> None:
         books = engine.pruner.books
         assert (books.num_audits, books.num_pruned_rows) == (8, 0)
         assert (books.num_audited_tokens, books.num_lost_tokens) == (32, lost)
-        assert limits.num_learnt == books.num_audits
+        assert judge.num_learnt == books.num_audits
 
 
 def test_a_policy_that_is_off_runs_the_same_passes() -> None:

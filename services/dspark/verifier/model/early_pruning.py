@@ -9,7 +9,7 @@ from dspark.verifier.interfaces import ModelRefused
 from dspark.verifier.model.cut_costs import measure_cut_costs
 from dspark.verifier.model.cut_trial import cut_problem
 from dspark.verifier.model.target_model import CutRunner, CuttingModel, Runner
-from dspark.verifier.pruning.limits import LearntLimits
+from dspark.verifier.pruning.judge import LearntJudge
 from dspark.verifier.pruning.occasions import EveryPass, Occasions, WhereItPays
 from dspark.verifier.pruning.pruner import NoPruning, Pruner
 from dspark.verifier.pruning.restricted_logits import RestrictedLogits
@@ -46,8 +46,8 @@ def pruner_for(config: VerifierConfig, runner: Runner, exactness: str, max_rows:
     occasions = _occasions(layer, runner, bound, max_rows)
     if occasions is None:
         return NoPruning()
-    limits = {layer: LearntLimits(MAX_LOSS) for layer in occasions.layers}
-    return RestrictedLogits(bound, occasions, limits)
+    judges = {layer: LearntJudge(MAX_LOSS) for layer in occasions.layers}
+    return RestrictedLogits(bound, occasions, judges)
 
 
 def _without(config: VerifierConfig, problem: str) -> NoPruning:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dspark.sampling import SamplingParams
 from dspark.verifier.pruning.cut import Rows
-from dspark.verifier.pruning.node_kinds import kinds_of
+from dspark.verifier.pruning.node_priors import NUM_PRIORS, priors_of
 from dspark.verifier.scheduled_work import ScheduledWork
 
 
@@ -25,7 +25,7 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """All nodes of a pass, in the order of its rows; arrays have one entry a node."""
+    """All nodes of a pass, in the order of its rows; arrays have one entry a node, unless said."""
 
     num_rows: int
     parents: tuple[Parent, ...]
@@ -36,8 +36,8 @@ class Forest:
     parent_places: NDArray[np.int64]
     # index of the node that is the parent; -1 for a child of an anchor
     parent_nodes: NDArray[np.int64]
-    # see node_kinds
-    kinds: NDArray[np.int64]
+    # [num_nodes, NUM_PRIORS] see node_priors
+    priors: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -78,7 +78,9 @@ def forest_of(entries: Sequence[ScheduledWork]) -> Forest:
         token_ids=np.array([t for tree, _ in trees for t in tree.token_ids], dtype=np.int64),
         parent_places=np.array(parent_places, dtype=np.int64),
         parent_nodes=np.array(parent_nodes, dtype=np.int64),
-        kinds=np.array([k for tree, drawn in trees for k in kinds_of(tree, drawn)], dtype=np.int64),
+        priors=np.array([p for tree, drawn in trees for p in priors_of(tree, drawn)]).reshape(
+            -1, NUM_PRIORS
+        ),
     )
 
 

@@ -1,8 +1,8 @@
 """Drops nodes by what the head says of them after some layers (ProPD, arXiv:2402.13485).
 
 After the cut's layer the state of each row with children goes through the final norm and, for its
-children and some likely tokens only, the head. A child far behind the best of them is hopeless,
-and so are its descendants. How far is learnt from audited passes: see limits.
+children and some likely tokens only, the head. A child of which that leaves little hope drops out,
+and its descendants with it. How little is learnt from audited passes: see judge.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from dspark.step import WorkResult
 from dspark.verifier.forward_batch import ForwardBatch
 from dspark.verifier.pruning.cut import Cut, CuttingRunner, Rows
 from dspark.verifier.pruning.forest import Forest, forest_of
+from dspark.verifier.pruning.judge import Judge
 from dspark.verifier.pruning.likely_tokens import LikelyTokens
-from dspark.verifier.pruning.limits import Limits
-from dspark.verifier.pruning.margins import Margins, node_margins
 from dspark.verifier.pruning.occasions import Occasion, Occasions
 from dspark.verifier.pruning.pruner import PrunedPass, PruningBooks
 from dspark.verifier.scheduled_work import ScheduledWork
@@ -28,19 +27,19 @@ Clock = Callable[[], float]
 
 
 class RestrictedLogits:
-    """A pruner; each layer behind which it may cut has limits of its own."""
+    """A pruner; each layer behind which it may cut has a judge of its own."""
 
     def __init__(
         self,
         runner: CuttingRunner,
         occasions: Occasions,
-        limits: Mapping[int, Limits],
+        judges: Mapping[int, Judge],
         clock: Clock = time.perf_counter,
     ) -> None:
         self.books = PruningBooks()
         self._runner = runner
         self._occasions = occasions
-        self._limits = limits
+        self._judges = judges
         self._clock = clock
         self._likely = LikelyTokens()
         self._pass: _CutPass | None = None
@@ -50,7 +49,7 @@ class RestrictedLogits:
         num_nodes = sum(len(entry.tree) for entry in entries)
         if not num_nodes:
             return None
-        ready = [layer for layer, limits in self._limits.items() if limits.is_ready]
+        ready = [layer for layer, judge in self._judges.items() if judge.is_ready]
         num_rows = sum(entry.num_rows for entry in entries)
         occasion = self._occasions.next(num_rows, num_nodes, ready)
         if occasion is not None:
@@ -60,7 +59,7 @@ class RestrictedLogits:
                 occasion,
                 runner=self._runner,
                 occasions=self._occasions,
-                limits=self._limits[occasion.layer],
+                judge=self._judges[occasion.layer],
                 likely=self._likely,
                 clock=self._clock,
             )
@@ -93,7 +92,7 @@ class _CutPass:
         *,
         runner: CuttingRunner,
         occasions: Occasions,
-        limits: Limits,
+        judge: Judge,
         likely: LikelyTokens,
         clock: Clock,
     ) -> None:
@@ -102,10 +101,9 @@ class _CutPass:
         self._tree_sizes = tree_sizes
         self._runner = runner
         self._occasions = occasions
-        self._limits = limits
+        self._judge = judge
         self._token_ids = likely.together_with(forest.token_ids)
         self._clock = clock
-        self._margins: Margins = np.zeros(len(forest))
         self.would_stay = np.ones(len(forest), dtype=np.bool_)
         self._stays = self.would_stay
         self.has_run = False
@@ -120,8 +118,8 @@ class _CutPass:
     def _choose(self, logits: NDArray[np.float32]) -> Rows:
         started = self._clock()
         forest, layer = self.forest, self.occasion.layer
-        self._margins = node_margins(forest, self._token_ids, logits)
-        self.would_stay = forest.closed(self._limits.hopeless(forest.kinds, self._margins))
+        hopeless = self._judge.hopeless(forest, self._token_ids, logits)
+        self.would_stay = forest.closed(hopeless)
         num_dropped = len(forest) - int(self.would_stay.sum())
         num_kept = forest.num_rows - num_dropped
         if not self.occasion.is_audit and self._occasions.is_worth(
@@ -142,7 +140,7 @@ class _CutPass:
         return [np.flatnonzero(stays).tolist() for stays in np.split(self._stays, ends)]
 
     def learn(self, stakes: NDArray[np.int64]) -> None:
-        self._limits.learn(self.forest.kinds, self._margins, stakes)
+        self._judge.learn(self.forest, stakes)
 
 
 def accepted_paths(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from dspark.sampling import SamplingParams
@@ -9,7 +11,7 @@ from dspark.step import SequenceAdmission, SequenceWork
 from dspark.token_tree import TokenTree
 from dspark.verifier.admission import Limits, new_sequence
 from dspark.verifier.pruning.forest import Forest, forest_of
-from dspark.verifier.pruning.node_kinds import NUM_KINDS, kinds_of
+from dspark.verifier.pruning.node_priors import NUM_PRIORS, priors_of
 from dspark.verifier.scheduled_work import ScheduledWork
 from harness.scripted_drafters import tree_of
 
@@ -56,14 +58,29 @@ def test_descendants_leave_with_a_hopeless_node() -> None:
     assert found.rows_without(nothing).tolist() == [0, 1, 2, 6, 7, 8]
 
 
-def test_kinds_tell_first_children_deep_nodes_and_draws_apart() -> None:
-    tree = tree_of([1, 2, 3, 4], [0, 0, 1, 1])
-    assert kinds_of(tree, is_drawn=False) == [0, 1, 2, 3]
-    assert kinds_of(tree, is_drawn=True) == [4, 5, 6, 7]
-    assert max(kinds_of(tree, is_drawn=True)) == NUM_KINDS - 1
-    assert forest().kinds.tolist() == [0, 2, 3, 4, 5, 6, 6]
+def test_priors_are_surprises_and_places() -> None:
+    tree = TokenTree((1, 2, 3), (0, 0, 2), (1, 1, 1), (0.5, 0.25, 0.0), ("s",))
+    nats = math.log(2)
+    expected = [
+        (nats, nats / 3, 0.0, 0.0, 1.0),
+        (2 * nats, 2 * nats / 3, 1.0, 0.0, 1.0),
+        # A score of nothing is a large surprise, not an endless one.
+        (math.log(1e4), (2 * nats + math.log(1e4)) / 3, 0.0, 1.0, 1.0),
+    ]
+    np.testing.assert_allclose(priors_of(tree, is_drawn=True), expected)
+    assert [prior[-1] for prior in priors_of(tree, is_drawn=False)] == [0.0] * 3
+    assert forest().priors[:, 2:].tolist() == [
+        [0, 0, 0],
+        [0, 1, 0],
+        [1, 1, 0],
+        [0, 0, 1],
+        [1, 0, 1],
+        [0, 1, 1],
+        [0, 1, 1],
+    ]
 
 
 def test_a_pass_without_trees() -> None:
     found = forest_of([entry("a", 0, 3, TokenTree(), 0.0)])
     assert (len(found), found.num_rows, found.parents) == (0, 3, ())
+    assert found.priors.shape == (0, NUM_PRIORS)
