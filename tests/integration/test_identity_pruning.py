@@ -108,7 +108,12 @@ async def test_a_layer_that_is_asked_for(
     sources = sources_of("branchy", jobs, plain)
     async with whole_stack(load_model, config_of(model_dir, "1"), sources) as stack:
         await check(stack, jobs, plain)
-        assert stack.engine.pruner.books.num_audited_tokens > 0
-        metrics = stack.verifier_metrics
-        audited = metrics.get_sample_value("dspark_verifier_pruning_audited_tokens_total")
-        assert audited == stack.engine.pruner.books.num_audited_tokens
+        books = stack.engine.pruner.books
+        assert books.num_audits > 0
+        for name, value in (
+            ("pruned_rows", books.num_pruned_rows),
+            ("pruning_audited_tokens", books.num_audited_tokens),
+            ("pruning_lost_tokens", books.num_lost_tokens),
+        ):
+            shown = stack.verifier_metrics.get_sample_value(f"dspark_verifier_{name}_total")
+            assert shown == value

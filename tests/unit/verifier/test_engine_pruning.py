@@ -191,6 +191,32 @@ def test_audits_drop_nothing_and_count_what_would_have_been_lost() -> None:
         assert judge.num_learnt == books.num_audits
 
 
+def test_audits_before_a_judge_is_ready_count_for_nothing() -> None:
+    judge, occasions = From(EVERYTHING), Noting(audit_interval=1)
+    judge.is_ready = False
+    engine, _ = pruning_engine(judge, occasions)
+    sampling = SamplingParams(temperature=0.0, max_tokens=20, ignore_eos=True)
+    Driver(engine).run(client("a", prompt_of(2, 6), sampling, "branchy"))
+    books = engine.pruner.books
+    assert (books.num_audits, judge.num_learnt) == (4, 4)
+    assert (books.num_audited_tokens, books.num_lost_tokens, occasions.noted) == (0, 0, [])
+    judge.is_ready = True
+    Driver(engine).run(client("b", prompt_of(3, 6), sampling, "branchy"))
+    assert books.num_audited_tokens == books.num_lost_tokens > 0
+    assert occasions.noted[0] == (12, 12)
+
+
+class Noting(Always):
+    """Keeps how many nodes passes had, and how many of them would have left."""
+
+    def __init__(self, audit_interval: int) -> None:
+        super().__init__(audit_interval)
+        self.noted: list[tuple[int, int]] = []
+
+    def note(self, layer: int, num_nodes: int, num_dropped: int, choosing_ms: float) -> None:
+        self.noted.append((num_nodes, num_dropped))
+
+
 def test_a_policy_that_is_off_runs_the_same_passes() -> None:
     sampling = SamplingParams(temperature=0.0, max_tokens=30, ignore_eos=True)
     seen = []

@@ -69,7 +69,7 @@ def _occasions(
     if not costs or not layers:
         return None
     occasions = WhereItPays(savings_of(costs), layers, MAX_LOSS)
-    if not any(occasions.next(rows, rows - 1, ()) for rows in range(2, max_rows + 1)):
+    if not any(occasions.hopes(rows, rows - 1) for rows in range(2, max_rows + 1)):
         log.info("passes are not pruned: it would save nothing at up to %d rows", max_rows)
         return None
     return occasions

@@ -9,11 +9,13 @@ from dspark.verifier.pruning.savings import Savings
 
 # One cut in so many drops nothing, to see what dropping would have lost.
 AUDIT_INTERVAL = 16
+# So often while it is not known yet what may be dropped.
+LEARNING_INTERVAL = 8
 # Weight of the latest cut in means over cuts.
 _FRESHNESS = 0.1
 # Most of a pass's nodes that may turn out to be hopeless: passes for which even this would save
 # nothing are not looked at.
-_MOST_DROPPED = 0.75
+_MOST_DROPPED = 0.5
 
 
 class Occasion(NamedTuple):
@@ -71,21 +73,24 @@ class WhereItPays:
         self.layers = tuple(layers)
         self._savings = savings
         self._max_loss = max_loss
-        self._num_cuts = 0
+        self._num_looks = 0
         self._dropped_share: dict[int, float] = {}
         # Milliseconds a node that it takes to say which nodes are hopeless.
         self._choosing_ms = 0.0
 
     def next(self, num_rows: int, num_nodes: int, ready: Sequence[int]) -> Occasion | None:
-        hopes = [layer for layer in self.layers if self._may_pay(layer, num_rows, num_nodes)]
+        hopes = self.hopes(num_rows, num_nodes)
         if not hopes:
             return None
-        self._num_cuts += 1
-        if unknown := [layer for layer in hopes if layer not in ready]:
-            return Occasion(unknown[self._num_cuts % len(unknown)], is_audit=True)
-        turn, is_other = divmod(self._num_cuts, AUDIT_INTERVAL)
-        if not is_other:
-            return Occasion(hopes[turn % len(hopes)], is_audit=True)
+        self._num_looks += 1
+        unknown = [layer for layer in hopes if layer not in ready]
+        turn, rest = divmod(self._num_looks, LEARNING_INTERVAL if unknown else AUDIT_INTERVAL)
+        if not rest:
+            audited = unknown or hopes
+            return Occasion(audited[turn % len(audited)], is_audit=True)
+        hopes = [layer for layer in hopes if layer in ready]
+        if not hopes:
+            return None
         gains = {layer: self._gain_ms(layer, num_rows, num_nodes) for layer in hopes}
         best = max(hopes, key=lambda layer: gains[layer])
         return Occasion(best, is_audit=False) if gains[best] > 0 else None
@@ -100,12 +105,21 @@ class WhereItPays:
         self._dropped_share[layer] = share
         self._choosing_ms += _FRESHNESS * (choosing_ms / num_nodes - self._choosing_ms)
 
-    def _may_pay(self, layer: int, num_rows: int, num_nodes: int) -> bool:
-        return self._saved_ms(layer, num_rows, num_rows - _MOST_DROPPED * num_nodes) > 0
+    def hopes(self, num_rows: int, num_nodes: int) -> list[int]:
+        """The layers behind which a cut would gain something if most nodes left."""
+        return [
+            layer
+            for layer in self.layers
+            if self._gain_ms(layer, num_rows, num_nodes, _MOST_DROPPED) > 0
+        ]
 
-    def _gain_ms(self, layer: int, num_rows: int, num_nodes: int) -> float:
-        num_dropped = self._dropped_share.get(layer, 0.0) * num_nodes
-        saved = self._saved_ms(layer, num_rows, num_rows - num_dropped)
+    def _gain_ms(
+        self, layer: int, num_rows: int, num_nodes: int, share: float | None = None
+    ) -> float:
+        """By dropping a share of the nodes; None means the share that mostly leaves."""
+        if share is None:
+            share = self._dropped_share.get(layer, 0.0)
+        saved = self._saved_ms(layer, num_rows, num_rows - share * num_nodes)
         return saved - self._choosing_ms * num_nodes
 
     def _saved_ms(self, layer: int, num_rows: int, num_kept: float) -> float:

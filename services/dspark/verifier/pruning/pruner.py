@@ -18,7 +18,8 @@ from dspark.verifier.scheduled_work import ScheduledWork
 class PruningBooks:
     """Counted since the start.
 
-    An audited pass drops nothing; ``num_lost_tokens`` of its accepted ones would have been lost.
+    An audited pass drops nothing. ``num_lost_tokens`` of the ``num_audited_tokens`` accepted ones
+    would have been lost; audits before anything is dropped count for neither.
     """
 
     num_pruned_rows: int = 0

@@ -76,8 +76,9 @@ class RestrictedLogits:
             return
         paths = accepted_paths(entries, results)
         self.books.num_audits += 1
-        self.books.num_audited_tokens += sum(map(len, paths))
-        self.books.num_lost_tokens += sum(num_lost(path, done.would_stay) for path in paths)
+        if done.is_ready:
+            self.books.num_audited_tokens += sum(map(len, paths))
+            self.books.num_lost_tokens += sum(num_lost(path, done.would_stay) for path in paths)
         done.learn(stakes_of(paths, len(done.forest)))
 
 
@@ -102,6 +103,8 @@ class _CutPass:
         self._runner = runner
         self._occasions = occasions
         self._judge = judge
+        # What a judge says before it is ready tells nothing of what pruning drops and loses.
+        self.is_ready = judge.is_ready
         self._token_ids = likely.together_with(forest.token_ids)
         self._clock = clock
         self.would_stay = np.ones(len(forest), dtype=np.bool_)
@@ -127,8 +130,9 @@ class _CutPass:
         ):
             self._stays = self.would_stay
         kept = forest.rows_without(self._stays)
-        choosing_ms = (self._clock() - started) * 1e3
-        self._occasions.note(layer, len(forest), num_dropped, choosing_ms)
+        if self.is_ready:
+            choosing_ms = (self._clock() - started) * 1e3
+            self._occasions.note(layer, len(forest), num_dropped, choosing_ms)
         return kept
 
     @property

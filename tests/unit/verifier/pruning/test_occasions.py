@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dspark.verifier.pruning.occasions import AUDIT_INTERVAL, EveryPass, Occasion, WhereItPays
+from dspark.verifier.pruning.occasions import (
+    AUDIT_INTERVAL,
+    LEARNING_INTERVAL,
+    EveryPass,
+    Occasion,
+    WhereItPays,
+)
 from dspark.verifier.pruning.savings import CutCost, savings_of
 
 # 4 layers and a head, all of which cost by rows; a cut costs half a millisecond.
@@ -40,21 +46,30 @@ def test_outside_of_what_was_measured_nothing_more_is_saved() -> None:
 
 def test_passes_that_cannot_gain_are_not_looked_at() -> None:
     occasions = WhereItPays(STAIRS, [1, 3], max_loss=0.01)
-    assert occasions.next(16, 15, (1, 3)) is None
-    assert occasions.next(32, 31, ()) is not None
+    looks = 2 * LEARNING_INTERVAL
+    assert [occasions.next(16, 15, (1, 3)) for _ in range(looks)] == [None] * looks
+    assert occasions.hopes(16, 15) == [] and occasions.hopes(32, 31) == [1, 3]
 
 
-def test_layers_are_audited_until_they_are_ready_and_then_now_and_then() -> None:
+def test_layers_are_audited_now_and_then_and_more_often_at_first() -> None:
     occasions = WhereItPays(LINEAR, [1, 3], max_loss=0.01)
-    first = [occasions.next(64, 48, ()) for _ in range(4)]
-    assert all(occasion is not None and occasion.is_audit for occasion in first)
-    assert {occasion.layer for occasion in first if occasion} == {1, 3}
+    first = [occasions.next(64, 48, ()) for _ in range(4 * LEARNING_INTERVAL)]
+    audits = [occasion for occasion in first if occasion is not None]
+    assert len(audits) == 4 and all(occasion.is_audit for occasion in audits)
+    assert {occasion.layer for occasion in audits} == {1, 3}
     occasions.note(1, 48, 20, 0.0)
     occasions.note(3, 48, 40, 0.0)
     later = [occasions.next(64, 48, (1, 3)) for _ in range(4 * AUDIT_INTERVAL)]
     audits = [occasion for occasion in later if occasion is not None and occasion.is_audit]
     assert len(audits) == 4
     assert {occasion.layer for occasion in audits} == {1, 3}
+
+
+def test_a_layer_that_is_known_is_used_while_another_is_learnt() -> None:
+    occasions = WhereItPays(LINEAR, [1, 3], max_loss=0.01)
+    occasions.note(1, 48, 20, 0.0)
+    found = {occasions.next(64, 48, (1,)) for _ in range(LEARNING_INTERVAL)}
+    assert found == {Occasion(1, False), Occasion(3, True)}
 
 
 def cuts(occasions: WhereItPays) -> set[Occasion | None]:
