@@ -17,15 +17,19 @@ class LossLimit:
     """Counts, by log-odds, the accepted tokens that dropping nodes would have lost.
 
     Odds are those that were estimated before it was known what became of the nodes, so the loss is
-    that of nodes that nothing was learnt from. As long as nothing was lost among 3 / max_loss
-    accepted tokens, the loss is below max_loss with 95 % confidence (the rule of three), so fewer
-    are not enough to begin with.
+    that of nodes that nothing was learnt from. One token more counts as lost than was seen
+    (Laplace), and what past limits lost beyond their share is taken off: the best of many limits
+    looks better than it is. As long as nothing was lost among 3 / max_loss accepted tokens, the
+    loss is below max_loss with 95 % confidence (the rule of three), so fewer are not enough to
+    begin with.
     """
 
     def __init__(self, max_loss: float) -> None:
         self._max_loss = max_loss
         self._stakes = np.zeros(NUM_BINS)
         self._accepted = 0.0
+        # Tokens that past limits lost beyond what they may, each pass by the limit before it.
+        self._excess = 0.0
         self._first_bin = NUM_BINS
 
     @property
@@ -42,12 +46,16 @@ class LossLimit:
 
         A stake contains those of the node's descendants, which errs on the side of too much.
         """
+        num_accepted = int((stakes > 0).sum())
+        if self.is_ready:
+            lost_now = int(stakes[self.hopeless(log_odds)].sum())
+            self._excess = self._excess * DECAY + lost_now - self._max_loss * num_accepted
         self._stakes *= DECAY
         np.add.at(self._stakes, _bins(log_odds), stakes)
-        self._accepted = self._accepted * DECAY + int((stakes > 0).sum())
+        self._accepted = self._accepted * DECAY + num_accepted
         if self.is_ready:
-            lost = self._stakes[::-1].cumsum()[::-1]
-            too_much = np.flatnonzero(lost > self._max_loss * self._accepted)
+            budget = self._max_loss * self._accepted - 1.0 - max(self._excess, 0.0)
+            too_much = np.flatnonzero(self._stakes[::-1].cumsum()[::-1] > budget)
             self._first_bin = int(too_much[-1]) + 1 if len(too_much) else 0
 
 

@@ -43,6 +43,18 @@ def test_the_limit_loses_what_it_may_and_no_more() -> None:
     assert limit.hopeless(chance.normal(-2.0, 2.0, 4000)).mean() > 0.3
 
 
+def test_what_was_lost_beyond_its_share_is_taken_off() -> None:
+    """Two tokens in a hundred are right at low odds: rare at first, then too many."""
+    limit = LossLimit(max_loss=0.05)
+    for _ in range(200):
+        limit.add(odds(1.0, -3.0), np.array([1, 0]))
+    assert limit.hopeless(odds(-3.0)).all()
+    for _ in range(8):
+        limit.add(odds(1.0, -3.0), np.array([1, 1]))
+    # Eight of 216: fewer than may be lost in all, but more than may be of the last ones.
+    assert not limit.hopeless(odds(-3.0)).any()
+
+
 def test_a_node_stakes_what_hangs_on_it() -> None:
     limit = LossLimit(max_loss=0.05)
     for _ in range(100):
