@@ -44,7 +44,7 @@ def test_the_limit_loses_what_it_may_and_no_more() -> None:
 
 
 def test_what_was_lost_beyond_its_share_is_taken_off() -> None:
-    """Two tokens in a hundred are right at low odds: rare at first, then too many."""
+    """Nodes of low odds are never right at first, and then always."""
     limit = LossLimit(max_loss=0.05)
     for _ in range(200):
         limit.add(odds(1.0, -3.0), np.array([1, 0]))
