@@ -28,7 +28,8 @@ class TokenMeans:
         sums = self._means[token_ids] * rows + values.sum(axis=0)
         self._means[token_ids] = means = sums / (rows + new)
         self._rows[token_ids] = np.minimum(rows + new, _MAX_ROWS)
-        return logits - means
+        scores: Scores = logits - means
+        return scores
 
     def _reserve(self, num_ids: int) -> None:
         missing = num_ids - len(self._means)
