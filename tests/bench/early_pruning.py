@@ -3,8 +3,8 @@
     python tests/bench/early_pruning.py --model DIR --prompts PROMPTS.json
 
 First the prompts are answered with trees from the default sources, all passes whole. In each pass
-every layer is asked what it says. Then a judge for each layer goes through the passes in a random
-order, learns from each, and, once it is ready, tells before that which nodes it would drop: which
+every layer is asked what it says. Then a judge for each layer goes through the passes in random
+orders, learns from each, and, once it is ready, tells before that which nodes it would drop: which
 share of all they are, and which share of the accepted tokens that would lose. Then passes are
 timed, whole and with that share of the nodes dropped, in turns: processor time, the least of each.
 On one thread, which is the default, that does not depend on what else the machine does.
@@ -184,6 +184,17 @@ def tried(seen: Sequence[Seen], layer: int) -> tuple[Found, LearntJudge]:
     return Found(nodes, accepted, dropped / max(nodes, 1), lost / max(accepted, 1)), judge
 
 
+def tried_often(seen: Sequence[Seen], layer: int, orders: int) -> tuple[Found, LearntJudge]:
+    """Means over random orders of the passes."""
+    found = []
+    for seed in range(orders):
+        order = np.random.default_rng(seed).permutation(len(seen))
+        one, judge = tried([seen[index] for index in order], layer)
+        found.append(dataclasses.astuple(one))
+    nodes, accepted, dropped, lost = np.mean(found, axis=0).tolist()
+    return Found(round(nodes), round(accepted), dropped, lost), judge
+
+
 def pass_of(rows: int, nodes: int) -> list[ScheduledWork]:
     """Sequences with an anchor and ``nodes`` children of it each, ``rows`` in all."""
     limits = RequestLimits(49_000, 10**6, 10**6, frozenset())
@@ -249,7 +260,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--temperatures", default="0")
     parser.add_argument("--layers", type=numbers, default=[8, 15, 22])
     parser.add_argument("--rows", type=numbers, default=[16, 32, 64, 128])
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--orders", type=int, default=12)
+    parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--weight-dtype", default="auto")
     parser.add_argument("--threads", type=int, default=1)
     return parser.parse_args()
@@ -283,9 +295,8 @@ def main() -> None:
         ]
         shape = (options.nodes, options.concurrency, options.layers)
         seen = asyncio.run(listen(loaded, config, jobs, *shape))
-        np.random.default_rng(0).shuffle(seen)  # type: ignore[arg-type]
         for layer in options.layers:
-            found, judges[layer] = tried(seen, layer)
+            found, judges[layer] = tried_often(seen, layer, options.orders)
             shares.setdefault(layer, found.dropped)
             print(
                 f"| {temperature} | {layer} | {found.num_nodes} | {found.num_accepted} "
