@@ -15,7 +15,9 @@ from dspark.verifier.pruning.savings import CutCost
 
 Clock = Callable[[], float]
 
-ROW_COUNTS = (8, 16, 32, 48, 64, 96, 128, 192, 256)
+ROW_COUNTS = (8, 16, 32, 64, 128, 256)
+# Passes of more rows are measured once, others twice.
+_MANY_ROWS = 16
 CONTEXT = 64
 # Larger passes are left out once the next one might take more than this in all.
 BUDGET_S = 1.0
@@ -53,13 +55,13 @@ def measure_cut_costs(
 def _cost(
     forward: Forward, cutting: CuttingRunner, count: int, block_size: int, clock: Clock
 ) -> CutCost:
-    """The shortest times of two turns."""
+    """The shortest times of one turn or two."""
     prefix = tuple(range(CONTEXT))
     rows = [ProbeRow(0, prefix, (CONTEXT + index,)) for index in range(count)]
     batch = probe_batch(rows, range(count), block_size)
     half = _Half(cutting.num_layers, count, clock)
     plain_s = float("inf")
-    for _ in range(2):
+    for _ in range(2 if count <= _MANY_ROWS else 1):
         plain_s = min(plain_s, _seconds(clock, lambda: forward(batch)))
         half.note(_seconds(clock, lambda: cutting.forward_cut(batch, half.cut)))
     return half.cost(plain_s)
