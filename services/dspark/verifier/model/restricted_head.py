@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dspark.verifier.native.library import load_library
@@ -28,7 +29,10 @@ class RestrictedHead:
         load_library().dspark_unpack(
             ctypes.byref(self._head), ids.ctypes.data, len(ids), rows.ctypes.data
         )
-        logits: NDArray[np.float32] = states @ rows.T
+        # By torch, which has the threads that the model leaves it: numpy's would spin beside ours.
+        with torch.inference_mode():
+            product = torch.from_numpy(states) @ torch.from_numpy(rows).T
+        logits: NDArray[np.float32] = product.numpy()
         if self._head.bias:
             bias = (ctypes.c_float * self._head.n).from_address(self._head.bias)
             logits += np.frombuffer(bias, dtype=np.float32)[ids]
