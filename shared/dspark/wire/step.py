@@ -116,7 +116,6 @@ def outcome_to_proto(outcome: StepOutcome) -> pb.StepResponse:
         num_ahead_rows=outcome.num_ahead_rows,
         num_pruned_rows=outcome.num_pruned_rows,
         is_ending=outcome.is_ending,
-        num_pruned_rows=outcome.num_pruned_rows,
     )
 
 
@@ -134,7 +133,6 @@ def outcome_from_proto(message: pb.StepResponse) -> StepOutcome:
         num_ahead_rows=message.num_ahead_rows,
         num_pruned_rows=message.num_pruned_rows,
         is_ending=message.is_ending,
-        num_pruned_rows=message.num_pruned_rows,
     )
 
 
