@@ -7,7 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 
 from dspark.request_class import RequestClass
 from dspark.scheduler.fairness.settings import FairnessSettings
+from dspark.scheduler.fairness.tenant_accounts import QUANTUM
 from dspark.scheduler.request import Request, Share
+
+# A tenant may have used so much more than one that gives way to it: a few requests at a time.
+MAX_AHEAD_TOKENS = 1024
 
 
 def who_gives_way(
@@ -22,7 +26,7 @@ def who_gives_way(
 
     Batch requests give way to interactive ones. Of interactive ones, those do whose tenant has more
     than its part of the ``num_slots`` places, to a tenant that has less than half of that and did
-    not use more lately, by ``round_of``. Each that runs or is ``waiting`` has an equal part.
+    not use much more lately, by ``round_of``. Each that runs or is ``waiting`` has an equal part.
     """
     if newcomer.spec.request_class is RequestClass.BATCH:
         return None
@@ -50,8 +54,9 @@ def _beyond_their_part(
     # Between the two bounds turns do it: each request that gives way is computed again.
     if num_running[share] >= max(1, part // 2):
         return []
+    least_round = round_of(share) - MAX_AHEAD_TOKENS // QUANTUM
     return [
         request
         for request in running
-        if num_running[request.share] > part and round_of(request.share) >= round_of(share)
+        if num_running[request.share] > part and round_of(request.share) >= least_round
     ]

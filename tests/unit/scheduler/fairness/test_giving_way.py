@@ -5,8 +5,9 @@ from __future__ import annotations
 from dspark.generation import RequestSpec
 from dspark.request_class import RequestClass
 from dspark.sampling import SamplingParams
-from dspark.scheduler.fairness.giving_way import who_gives_way
+from dspark.scheduler.fairness.giving_way import MAX_AHEAD_TOKENS, who_gives_way
 from dspark.scheduler.fairness.settings import FairnessSettings
+from dspark.scheduler.fairness.tenant_accounts import QUANTUM
 from dspark.scheduler.request import Request, Share
 
 INTERACTIVE, BATCH = RequestClass.INTERACTIVE, RequestClass.BATCH
@@ -58,7 +59,9 @@ def test_a_tenant_beyond_its_part_gives_way_to_one_that_has_less() -> None:
 def test_a_tenant_that_used_more_lately_waits_for_its_turn() -> None:
     running = [make("a")] * 4
     assert choose(make("b"), running, 4, {"a": 7, "b": 7}) is running[0]
-    assert choose(make("b"), running, 4, {"a": 7, "b": 8}) is None
+    most = 7 + MAX_AHEAD_TOKENS // QUANTUM
+    assert choose(make("b"), running, 4, {"a": 7, "b": most}) is running[0]
+    assert choose(make("b"), running, 4, {"a": 7, "b": most + 1}) is None
 
 
 def test_nobody_gives_way_to_a_request_of_the_same_tenant_or_of_batch() -> None:

@@ -82,7 +82,7 @@ def _rest(ask: Ask) -> tuple[str, int, int, str, RequestClass]:
 
 @both_machines
 @pytest.mark.parametrize("request_class", RequestClass)
-@pytest.mark.parametrize(("num_prompt", "num_output"), [(20, 1000), (1500, 20)])
+@pytest.mark.parametrize(("num_prompt", "num_output"), [(100, 100), (20, 1000), (1500, 20)])
 def test_a_tenant_hardly_feels_another_that_floods(
     costs: Costs, num_prompt: int, num_output: int, request_class: RequestClass
 ) -> None:
