@@ -12,6 +12,7 @@ from dspark.sampling import FinishReason
 from dspark.scheduler.fairness.settings import FairnessSettings
 from dspark.scheduler.fairness.token_rates import TokenRates
 from dspark.scheduler.fairness.wait_forecast import WaitForecast
+from dspark.scheduler.output_lengths import OutputLengths
 from dspark.scheduler.queue import WaitingQueue
 from dspark.scheduler.request import Request, RequestStatus, Share, is_natural
 from dspark.scheduler.stats import Totals
@@ -60,9 +61,11 @@ class LiveRequests:
         numbers: Numbers,
         totals: Totals,
         settings: FairnessSettings | None = None,
+        outputs: OutputLengths | None = None,
     ) -> None:
         self._settings = settings or FairnessSettings()
-        self.waiting = WaitingQueue(max_waiting, self._settings)
+        self._outputs = outputs or OutputLengths()
+        self.waiting = WaitingQueue(max_waiting, self._settings, self._outputs)
         self.rates = TokenRates()
         self._forecast = WaitForecast(self._settings, self.rates)
         self.running: list[Request] = []
@@ -142,7 +145,7 @@ class LiveRequests:
         self, request: Request, reason: FinishReason, stop_token_id: int | None = None
     ) -> None:
         """End the stream; the verifier has released the sequence by itself, if it had it."""
-        self.waiting.lengths.observe(request)
+        self._outputs.observe(request)
         self._drop(request)
         self._totals.count_end(reason)
         self._count_served(request)

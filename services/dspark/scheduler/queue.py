@@ -11,10 +11,10 @@ from dspark.request_class import RequestClass
 from dspark.scheduler.fairness.charges import Charges
 from dspark.scheduler.fairness.class_turns import ClassTurns
 from dspark.scheduler.fairness.lane import Lane, LaneKey
-from dspark.scheduler.fairness.output_lengths import OutputLengths
 from dspark.scheduler.fairness.settings import FairnessSettings
 from dspark.scheduler.fairness.slot_shares import AnySlot, SlotRules
 from dspark.scheduler.fairness.waiting_work import Ahead, WaitingWork, Work
+from dspark.scheduler.output_lengths import OutputLengths
 from dspark.scheduler.request import Request, Share
 
 
@@ -32,8 +32,13 @@ class WaitingQueue:
     batch both come round, so none waits for ever.
     """
 
-    def __init__(self, max_waiting: int, settings: FairnessSettings | None = None) -> None:
-        self.lengths = OutputLengths()
+    def __init__(
+        self,
+        max_waiting: int,
+        settings: FairnessSettings | None = None,
+        outputs: OutputLengths | None = None,
+    ) -> None:
+        self._outputs = outputs or OutputLengths()
         self._settings = settings or FairnessSettings()
         self._max_waiting = max_waiting
         self._lanes: dict[LaneKey, Lane] = {}
@@ -113,12 +118,12 @@ class WaitingQueue:
         """Which requests it counts as one of; while it waits, this does not change."""
         if request in self._waiting:
             return self._waiting[request].lane
-        is_long = self.lengths.expected(request) >= self._settings.long_output_tokens
+        is_long = self._outputs.expected(request) >= self._settings.long_output_tokens
         is_long |= request.num_prompt_tokens >= self._settings.long_prompt_tokens
         return LaneKey(request.spec.request_class, request.spec.tenant, is_long)
 
     def work_of(self, request: Request) -> Work:
-        num_output = self.lengths.expected(request) - request.num_generated_tokens
+        num_output = self._outputs.expected(request) - request.num_generated_tokens
         return Work(request.num_pending_tokens, num_output)
 
     def ahead_of(self, request: Request) -> Ahead:

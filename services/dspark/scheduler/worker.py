@@ -80,7 +80,9 @@ class Worker:
         self.name = name
         self.verifier = verifier
         self.candidates = candidates
-        self.live = LiveRequests(config.max_waiting, books.numbers, books.totals, config)
+        self.live = LiveRequests(
+            config.max_waiting, books.numbers, books.totals, config, books.outputs
+        )
         self.progress = Progress(config.stall_s)
         self.steps = StepBooks(books.totals.iteration_tokens)
         # None before its verifier has answered
@@ -201,8 +203,6 @@ class Worker:
         return self._prefixes[1]
 
     def _ended(self, request: Request, completed: bool) -> None:
-        if completed:
-            self._books.outputs.observe(request)
         if request.epoch:
             self.note_prefix(request)
         if self.drafting is not None:

@@ -7,7 +7,7 @@ import pytest
 from dspark.generation import RequestSpec
 from dspark.request_class import RequestClass
 from dspark.sampling import SamplingParams
-from dspark.scheduler.fairness.output_lengths import OutputLengths
+from dspark.scheduler.output_lengths import OutputLengths
 from dspark.scheduler.request import Request
 
 
