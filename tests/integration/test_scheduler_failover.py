@@ -15,6 +15,7 @@ import pytest
 from dspark.errors import BackendUnavailable
 from dspark.sampling import SamplingParams
 from dspark.scheduler import server, worker
+from dspark.scheduler.verifier_link import VerifierLost
 from harness.fake_candidates import FakeCandidates
 from harness.fake_verifier import FakeVerifier, StepFault
 from harness.hash_model import HashModel
@@ -295,3 +296,29 @@ async def test_requests_leave_a_worker_that_fails_in_an_unforeseen_way(
         check(await gather(tasks))
         await until(lambda: failing.is_serving and failing._loop is not loop)
         check(await gather(both.begin()))
+
+
+async def test_a_worker_ends_also_if_its_verifier_is_lost_at_that_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with FakeVerifier() as verifier, running_scheduler(verifier.target) as scheduler:
+        pool = scheduler.server.scheduler.pool
+        loop = pool.workers[0]._loop
+        begun = asyncio.Event()
+
+        async def step() -> None:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise VerifierLost("at that very moment") from None
+
+        monkeypatch.setattr(loop, "step", step)
+        request = make_request("r0", prompt_of(0), params_of(0))
+        running = asyncio.create_task(scheduler.client.generate(request))
+        await begun.wait()
+        async with asyncio.timeout(10):
+            await pool.close()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert pool.workers == ()

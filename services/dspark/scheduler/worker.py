@@ -95,16 +95,17 @@ class Worker:
         self._books = books
         self._on_lost = on_lost
         self._loop: StepLoop | None = None
+        self._is_retired = False
         # of the verifier that this loop began with; another one may answer at its address later
         self._arithmetic: str | None = None
         # Finished steps when the verifier was given up with sequences to free, which is its trial.
         self._num_steps_at_loss: int | None = None
 
     async def run(self) -> None:
-        """Serve until cancelled; a verifier that was lost is waited for."""
+        """Serve until cancelled, after ``retire``; a verifier that was lost is waited for."""
         if self.candidates is not None:
             self.candidates.connect()
-        while True:
+        while not self._is_retired:
             info = await self.verifier.connect()
             log.info("verifier %s: %s on %s, %s", self.name, info.model_id, info.device, info.dtype)
             self._loop, self._arithmetic = self._build_loop(info), _name_of(info.arithmetic)
@@ -118,6 +119,10 @@ class Worker:
                 log.error("verifier %s is given up", self.name, exc_info=errors.exceptions[0])
                 self._give_up("cannot be driven")
                 await asyncio.sleep(FAILURE_PAUSE_S)
+
+    def retire(self) -> None:
+        """Do not begin again: a task group that fails while it is cancelled tells of that only."""
+        self._is_retired = True
 
     def _give_up(self, problem: str) -> None:
         self._loop = None

@@ -177,6 +177,7 @@ class WorkerPool:
         task = self._tasks.pop(worker, None)
         if task is None:
             return
+        worker.retire()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await self._maker.close(worker)
