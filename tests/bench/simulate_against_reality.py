@@ -125,7 +125,9 @@ def predict(system: System, run: dict[str, Any], policy: str, seed: int) -> dict
     """The report of the same requests, simulated."""
     arrivals = [Arrival(prompt, max(output, 1)) for prompt, output in run["lengths"]]
     name = policy if run["speculation"] else "off"
-    config = SchedulerConfig(verifier=addresses(1), policy=name)
+    config = SchedulerConfig(
+        verifier=addresses(1), candidates=addresses(1, "candidates"), policy=name
+    )
     experiment = Experiment(system, (1.0,), config, seed)
     return report(experiment.run(sending(arrivals, run["concurrency"]), 1.0), TARGETS)
 

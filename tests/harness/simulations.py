@@ -64,5 +64,6 @@ def simulate(
     seed: int = 0,
     **settings: Any,
 ) -> Run:
-    config = SchedulerConfig(verifier=addresses(len(speeds)), policy=policy, **settings)
+    names = addresses(len(speeds)), addresses(len(speeds), "candidates")
+    config = SchedulerConfig(verifier=names[0], candidates=names[1], policy=policy, **settings)
     return Experiment(of or system(), speeds, config, seed).run(load, 1.0)

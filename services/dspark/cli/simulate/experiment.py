@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -37,20 +36,15 @@ class Experiment:
     async def _run(self, load: Load, level: float) -> Run:
         fleet = Fleet(self.system, self.speeds, self.config, self.seed)
         samples = Samples()
-        tasks = [
-            start_background(fleet.scheduler.run(), "scheduler"),
-            start_background(fleet.balancer.run(), "balancer"),
-            start_background(samples.collect(fleet.scheduler), "samples"),
-        ]
+        fleet.start()
+        looking = start_background(samples.collect(fleet.scheduler), "samples")
         try:
             await _all_ready(fleet)
             outcomes = await load(fleet.scheduler)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            with contextlib.suppress(asyncio.CancelledError):
-                await fleet.pool.close()
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            await fleet.stop()
         return Run(self.config.policy, level, outcomes, _totals(fleet), samples)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
+from dspark.background_task import start_background
 from dspark.circuit_breaker import CircuitBreaker
+from dspark.cli.simulate.candidates_model import CandidatesModel
 from dspark.cli.simulate.keyed_draws import combined
 from dspark.cli.simulate.processor import Processor
 from dspark.cli.simulate.simulated_candidates import SimulatedCandidates
@@ -18,7 +21,7 @@ from dspark.scheduler.balancer import Balancer
 from dspark.scheduler.calibration_store import CalibrationStore
 from dspark.scheduler.call_record import CallRecord, Recorder
 from dspark.scheduler.candidates_client import MAX_BREAKER_OPEN_S
-from dspark.scheduler.candidates_link import CandidatesLink
+from dspark.scheduler.candidates_fleet import CandidatesFleet
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.live_requests import Numbers
 from dspark.scheduler.scheduler import Scheduler
@@ -31,31 +34,75 @@ from dspark.service_addresses import watch_addresses
 
 
 class Fleet:
-    """A scheduler and a worker for each of ``speeds``, which are relative to the system's."""
+    """A scheduler and a worker for each of ``speeds``, which are relative to the system's.
+
+    Every worker has a candidates service beside it. Requests that move are computed anew.
+    """
 
     def __init__(
         self, system: System, speeds: Sequence[float], config: SchedulerConfig, seed: int
     ) -> None:
+        books = Books(Totals(), TimingRing(), Numbers(lambda: 1), CalibrationStore())
         self.processor = Processor(system.scheduler)
-        self._maker = _SimulatedWorkerMaker(system, speeds, config, seed, self.processor)
-        books = self._maker.books
+        self.candidates: list[SimulatedCandidates] = []
+        self._candidates_fleet = self._new_candidates_fleet(system.candidates, config, seed)
+        self._maker = _SimulatedWorkerMaker(
+            system, speeds, config, seed, self.processor, books, self._candidates_fleet
+        )
         self.pool = WorkerPool(lambda: watch_addresses(config.verifier), self._maker, books)
-        # A request that moves is computed anew: how fast K/V travels is not modelled.
-        self.balancer = Balancer(self.pool, books.outputs, is_balancing=config.rebalance)
         self.scheduler = Scheduler(config, self.pool, books)
+        self._balancer = Balancer(self.pool, books.outputs, is_balancing=config.rebalance)
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def verifiers(self) -> list[SimulatedVerifier]:
         return self._maker.verifiers
 
-    @property
-    def candidates(self) -> list[SimulatedCandidates]:
-        return self._maker.candidates
+    def start(self) -> None:
+        """Run as the scheduler's server does."""
+        self._tasks = [
+            start_background(self.scheduler.run(), "scheduler"),
+            start_background(self._balancer.run(), "balancer"),
+        ]
+        if self._candidates_fleet is not None:
+            self._tasks.append(start_background(self._candidates_fleet.run(), "candidates"))
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._balancer.close()
+        await self.pool.close()
+        if self._candidates_fleet is not None:
+            await self._candidates_fleet.close()
+
+    def _new_candidates_fleet(
+        self, model: CandidatesModel | None, config: SchedulerConfig, seed: int
+    ) -> CandidatesFleet | None:
+        if model is None:
+            return None
+        guesses = model.guesses(seed)
+
+        def new_client(address: str) -> SimulatedCandidates:
+            self.candidates.append(SimulatedCandidates(model, guesses))
+            return self.candidates[-1]
+
+        def new_breaker() -> CircuitBreaker:
+            failures, pause_s = config.breaker_failures, config.breaker_open_s
+            return CircuitBreaker(failures, pause_s, MAX_BREAKER_OPEN_S)
+
+        return CandidatesFleet(
+            lambda: watch_addresses(config.candidates),
+            new_client,
+            new_breaker,
+            config.propose_deadline_ms / 1e3,
+            is_near=lambda address: True,
+        )
 
 
-def addresses(num_workers: int) -> tuple[str, ...]:
-    """Names of simulated verifiers, in the form of addresses."""
-    return tuple(f"simulated-{index}:1" for index in range(num_workers))
+def addresses(num_workers: int, kind: str = "verifier") -> tuple[str, ...]:
+    """Names of simulated services, in the form of addresses."""
+    return tuple(f"{kind}-{index}:1" for index in range(num_workers))
 
 
 def faster(model: VerifierModel, speed: float) -> VerifierModel:
@@ -83,15 +130,17 @@ class _SimulatedWorkerMaker:
         config: SchedulerConfig,
         seed: int,
         processor: Processor,
+        books: Books,
+        candidates: CandidatesFleet | None,
     ) -> None:
-        self.books = Books(Totals(), TimingRing(), Numbers(lambda: 1), CalibrationStore())
         self.verifiers: list[SimulatedVerifier] = []
-        self.candidates: list[SimulatedCandidates] = []
         self._system = system
         self._speeds = dict(zip(config.verifier, itertools.cycle(speeds), strict=False))
         self._config = config
         self._seed = seed
         self._processor = processor
+        self._books = books
+        self._candidates = candidates
         self._record = CallRecord(Path(config.record_calls)) if config.record_calls else None
 
     def make(self, name: str, pool: WorkerPool) -> Worker:
@@ -107,22 +156,12 @@ class _SimulatedWorkerMaker:
             config.failover_s,
             lambda: pool.has_heir(worker),
         )
-        asked = self._candidates_link(recorder)
-        worker = Worker(name, config, link, asked, self.books, pool.hand_over)
+        asked = None if self._candidates is None else self._candidates.new_link(recorder.candidates)
+        worker = Worker(name, config, link, asked, self._books, pool.hand_over)
         return worker
 
     async def close(self, worker: Worker) -> None:
-        if worker.candidates is not None:
-            await worker.candidates.close()
+        if worker.candidates is not None and self._candidates is not None:
+            await self._candidates.close_link(worker.candidates)
         if self._record is not None:
             self._record.close()
-
-    def _candidates_link(self, recorder: Recorder) -> CandidatesLink | None:
-        model, config = self._system.candidates, self._config
-        if model is None:
-            return None
-        client = SimulatedCandidates(model, model.guesses(self._seed))
-        self.candidates.append(client)
-        breaker = CircuitBreaker(config.breaker_failures, config.breaker_open_s, MAX_BREAKER_OPEN_S)
-        asked = recorder.candidates(client)
-        return CandidatesLink(asked, breaker, config.propose_deadline_ms / 1e3)

@@ -11,6 +11,7 @@ from dspark.cli.simulate.workload import Arrival
 from dspark.clock import monotonic
 from dspark.errors import DSparkError
 from dspark.generation import RequestSpec, TokenChunk
+from dspark.request_class import RequestClass
 from dspark.sampling import SamplingParams, SpeculationStats
 from dspark.scheduler.scheduler import Scheduler
 
@@ -108,6 +109,8 @@ def _spec(number: int, arrival: Arrival, prefixes: Prefixes) -> RequestSpec:
         prefixes.prompt(number, arrival.prompt_tokens),
         SamplingParams(temperature=0.0, max_tokens=arrival.output_tokens, ignore_eos=True),
         use_prefix_cache=prefixes.num_tokens > 0,
+        request_class=RequestClass(arrival.request_class or RequestClass.INTERACTIVE.value),
+        tenant=arrival.tenant,
     )
 
 

@@ -61,5 +61,6 @@ def scheduler_config(
         **dataclasses.asdict(given),
         policy=policy,
         verifier=addresses(num_workers),
+        candidates=addresses(num_workers, "candidates"),
     )
     return from_namespace(SchedulerConfig, arguments, environ={})

@@ -32,6 +32,9 @@ class SimulatedCandidates:
     async def info(self) -> CandidatesInfo:
         return CandidatesInfo(self._guesses.sources, top_k=0, rates=self._guesses.rates)
 
+    async def close(self) -> None:
+        """Nothing is held."""
+
     async def observe(self, update: CandidatesUpdate, timeout_s: float) -> tuple[str, ...]:
         return self._apply(update)
 

@@ -14,6 +14,7 @@ from dspark.cli.simulate.checks import at_least
 from dspark.cli.simulate.json_fields import from_json
 from dspark.cli.simulate.keyed_draws import key_of, uniform
 from dspark.cli.simulate.lengths import Lengths
+from dspark.request_class import RequestClass
 
 _USAGE = 2
 _PROMPT, _OUTPUT, _GAP = key_of("prompt"), key_of("output"), key_of("gap")
@@ -26,13 +27,17 @@ class Arrival:
     prompt_tokens: int
     output_tokens: int
     arrival_s: float = 0.0
-    # carried into the results; "" is nobody in particular
+    # "" is nobody in particular
     tenant: str = ""
+    # a RequestClass by its name; "" is interactive
     request_class: str = ""
 
     def __post_init__(self) -> None:
         at_least(1, self, "prompt_tokens", "output_tokens")
         at_least(0, self, "arrival_s")
+        known = [each.value for each in RequestClass]
+        if self.request_class and self.request_class not in known:
+            raise ValueError(f"request_class must be one of {', '.join(known)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dspark.cli.simulate.results import Run, Targets, duration_s, report
 from dspark.cli.simulate.source_model import SourceModel
 from dspark.cli.simulate.system import System
 from dspark.cli.simulate.verifier_model import VerifierModel
-from dspark.cli.simulate.workload import Shape, closed_loop, open_loop
+from dspark.cli.simulate.workload import Arrival, Shape, closed_loop, open_loop
 from dspark.scheduler.policy import POLICIES
 from harness.simulations import COSTS, SOURCE, closed, poisson, sending, simulate, system
 
@@ -169,6 +169,15 @@ def test_the_record_of_a_run_predicts_other_loads(tmp_path: Path) -> None:
             truth = figures(simulate(load, real, policy))["tokens_per_s"]
             found = figures(simulate(load, model, policy, seed=9))["tokens_per_s"]
             assert found == pytest.approx(truth, rel=0.08), (concurrency, policy)
+
+
+def test_classes_and_tenants_of_a_trace_reach_the_scheduler() -> None:
+    """Batch requests came first; the interactive ones among as many go before those that wait."""
+    batch = [Arrival(16, 40, 0.001 * n, request_class="batch") for n in range(60)]
+    soon = [Arrival(16, 40, 0.5 + 0.001 * n, request_class="interactive") for n in range(10)]
+    run = simulate(sending([*batch, *soon]), system(None), max_num_seqs=8)
+    groups = {group["class"]: group["ttft_ms"]["p50"] for group in figures(run)["groups"]}
+    assert groups["interactive"] < 0.5 * groups["batch"]
 
 
 def test_the_duration_is_from_the_first_request_to_the_last_end() -> None:

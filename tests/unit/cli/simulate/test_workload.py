@@ -82,6 +82,10 @@ def test_a_trace_is_read_in_the_order_of_its_times(tmp_path: Path) -> None:
         ('{"arrival_s": 1, "prompt_tokens": 0, "output_tokens": 1}', "prompt_tokens must be at"),
         ('{"arrival_s": 1, "prompt_tokens": 5, "output_tokens": "a"}', "line 1.output_tokens"),
         ('{"arrival_s": 1, "prompt_tokens": 5, "output_tokens": 1, "x": 1}', "no field 'x'"),
+        (
+            '{"prompt_tokens": 5, "output_tokens": 1, "request_class": "vip"}',
+            "request_class must be one of interactive, batch",
+        ),
     ],
 )
 def test_a_bad_trace_is_refused_with_its_line(tmp_path: Path, content: str, problem: str) -> None:
