@@ -79,7 +79,7 @@ async def measure(
 ) -> dict[int, dict[str, list[float]]]:
     """Tokens a second by concurrency and variant, one for each repeat."""
     speeds: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    names = list(VARIANTS)
+    names = [name for name in VARIANTS if name in options.variants]
     for concurrency in options.concurrency:
         for repeat in range(options.repeats):
             start = repeat * 3 % len(names)
@@ -89,13 +89,14 @@ async def measure(
     return speeds
 
 
-def table(speeds: dict[int, dict[str, list[float]]]) -> str:
+def table(speeds: dict[int, dict[str, list[float]]], variants: tuple[str, ...]) -> str:
+    names = [name for name in VARIANTS if name in variants]
     lines = [
-        f"| in flight | {' | '.join(VARIANTS)} | {OWN} / best other |",
-        "|" + "---|" * (len(VARIANTS) + 2),
+        f"| in flight | {' | '.join(names)} | {OWN} / best other |",
+        "|" + "---|" * (len(names) + 2),
     ]
     for concurrency, by_variant in speeds.items():
-        medians = [statistics.median(by_variant[name]) for name in VARIANTS]
+        medians = [statistics.median(by_variant[name]) for name in names]
         others = zip(*(runs for name, runs in by_variant.items() if name != OWN), strict=True)
         ratios = [own / max(rest) for own, rest in zip(by_variant[OWN], others, strict=True)]
         best_other = max(statistics.median(r) for n, r in by_variant.items() if n != OWN)
@@ -118,10 +119,10 @@ async def run(options: argparse.Namespace) -> None:
         decision_log=options.decision_log,
     )
     async with embedded_services(config, Progress()) as address, AsyncClient(address) as client:
-        for variant in VARIANTS:
+        for variant in options.variants:
             await tokens_per_s(client, prompts, variant, 1, options)
         speeds = await measure(client, prompts, options)
-    print(table(speeds))
+    print(table(speeds, options.variants))
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -133,6 +134,9 @@ def main() -> None:
     parser.add_argument("--prompts", type=Path, required=True, help="as for dspark bench")
     parser.add_argument(
         "--concurrency", type=lambda text: [int(each) for each in text.split(",")], default=[1, 8]
+    )
+    parser.add_argument(
+        "--variants", type=_names, default=tuple(VARIANTS), help=f"some of {', '.join(VARIANTS)}"
     )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--max-tokens", type=int, default=64)
