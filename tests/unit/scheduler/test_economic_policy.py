@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from dspark.scheduler.cost_table import CostTable
+from dspark.scheduler.policy import economic
 from dspark.scheduler.policy.economic import EconomicPolicy
 from dspark.scheduler.policy.exploration import MAX_INTERVAL
 from dspark.scheduler.policy.interface import (
@@ -204,3 +205,30 @@ def test_it_never_explores_with_no_share_for_it() -> None:
     policy = EconomicPolicy(PolicySettings(explore_share=0.0))
     for _ in range(10 * MAX_INTERVAL):
         assert policy.budget([view(0.01)], context(STEEP)) == [Budget()]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_quick_look_never_misses_what_pays(seed: int) -> None:
+    generator = random.Random(seed)
+    costs = CostTable([(rows, generator.uniform(5, 60)) for rows in range(1, 40, 3)])
+    size = generator.choice((1, 3, 9))
+    step = context(costs, num_requests=size)
+    views = [
+        RequestView(
+            generator.randrange(1, 9),
+            tuple(
+                tuple(sorted((generator.random() for _ in range(6)), reverse=True))
+                for _ in range(generator.randrange(1, 9))
+            ),
+            1,
+            generator.uniform(0, 2),
+        )
+        for _ in range(size)
+    ]
+    price = generator.uniform(0.02, 0.5)
+    least = economic._least_survival(step, costs, price)
+    for num_scenarios in (4, 8):
+        offers = economic._offers(views, step, costs, price, num_scenarios)
+        for view, offer in zip(views, offers, strict=True):
+            bound = economic._most_gain(view, least, price, num_scenarios)
+            assert bound >= offer.surplus - price * view.propose_ms - 1e-9

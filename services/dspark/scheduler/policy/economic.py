@@ -69,21 +69,7 @@ class EconomicPolicy:
         if costs is None or not views or not context.max_nodes:
             return [Budget()] * len(views)
         price = self._price_of(context, costs)
-        offers = _offers(views, context, costs, price)
-        gains = [
-            offer.surplus - price * view.propose_ms
-            for offer, view in zip(offers, views, strict=True)
-        ]
-        budgets = [Budget()] * len(views)
-        # All that is asked for shares one call: it must be worth that call.
-        needed = price * context.propose_ms + self._min_gain * context.num_committing
-        if sum(gain for gain in gains if gain > 0) > needed:
-            self._exploration.sold()
-            least = _least_survival(context, costs, price)
-            budgets = [
-                _budget(view, offer, least) if gain > 0 else Budget()
-                for view, offer, gain in zip(views, offers, gains, strict=True)
-            ]
+        budgets = self._worth_asking(views, context, costs, price)
         dearest_ms = context.propose_ms + max(view.propose_ms for view in views)
         self._exploration.explore(views, budgets, dearest_ms / _plain_ms(context, costs))
         if not any(budget.max_nodes for budget in budgets):
@@ -107,6 +93,26 @@ class EconomicPolicy:
             chosen[index].append(node)
         return keep(trees, chosen)
 
+    def _worth_asking(
+        self, views: Sequence[RequestView], context: StepContext, costs: CostTable, price: float
+    ) -> list[Budget]:
+        least = _least_survival(context, costs, price)
+        # All that is asked for shares one call: it must be worth that call.
+        needed = price * context.propose_ms + self._min_gain * context.num_committing
+        nothing = [Budget()] * len(views)
+        num_scenarios = NUM_SCENARIOS if len(views) <= MANY else NUM_SCENARIOS_OF_MANY
+        if sum(_most_gain(view, least, price, num_scenarios) for view in views) <= needed:
+            return nothing
+        offers = _offers(views, context, costs, price, num_scenarios)
+        gains = [o.surplus - price * v.propose_ms for o, v in zip(offers, views, strict=True)]
+        if sum(gain for gain in gains if gain > 0) <= needed:
+            return nothing
+        self._exploration.sold()
+        return [
+            _budget(view, offer, SURVIVAL_SLACK * least) if gain > 0 else Budget()
+            for view, offer, gain in zip(views, offers, gains, strict=True)
+        ]
+
     def _price_of(self, context: StepContext, costs: CostTable) -> float:
         """Tokens a millisecond."""
         plain = context.num_committing / _plain_ms(context, costs)
@@ -125,7 +131,22 @@ def _plain_ms(context: StepContext, costs: CostTable) -> float:
 
 def _least_survival(context: StepContext, costs: CostTable, price: float) -> float:
     max_nodes = min(context.max_nodes, MAX_PRICED_ROWS)
-    return SURVIVAL_SLACK * least_survival(context.num_rows, max_nodes, costs, price)
+    return least_survival(context.num_rows, max_nodes, costs, price)
+
+
+def _most_gain(view: RequestView, least: float, price: float, num_scenarios: int) -> float:
+    """At most so many tokens more than its time are worth come of asking for this request.
+
+    That is if its rows were as cheap as any. It takes far less time than pricing them, and mostly
+    says enough where nothing pays.
+    """
+    surplus = 0.0
+    for scenario in range(1, num_scenarios + 1):
+        for survival in view.profile(scenario)[: view.max_nodes]:
+            if survival <= least:
+                break
+            surplus += survival - least
+    return max(0.0, surplus / num_scenarios - price * view.propose_ms)
 
 
 def _budget(view: RequestView, offer: _Offer, least: float) -> Budget:
@@ -134,14 +155,17 @@ def _budget(view: RequestView, offer: _Offer, least: float) -> Budget:
 
 
 def _offers(
-    views: Sequence[RequestView], context: StepContext, costs: CostTable, price: float
+    views: Sequence[RequestView],
+    context: StepContext,
+    costs: CostTable,
+    price: float,
+    num_scenarios: int,
 ) -> list[_Offer]:
     """What each request is expected to sell, if all that pays is bought.
 
     A scenario takes the proposals that the requests had so many askings ago, and buys of them what
     the step would have bought: so requests share rows as they are going to.
     """
-    num_scenarios = NUM_SCENARIOS if len(views) <= MANY else NUM_SCENARIOS_OF_MANY
     surplus = [0.0] * len(views)
     most = [0] * len(views)
     for scenario in range(1, num_scenarios + 1):
