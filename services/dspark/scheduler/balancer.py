@@ -12,7 +12,7 @@ import itertools
 import logging
 from typing import Protocol
 
-from dspark.background_task import start_background
+from dspark.background_task import end, start_background
 from dspark.scheduler.moves import MoveReason, MoveWay
 from dspark.scheduler.output_lengths import OutputLengths
 from dspark.scheduler.rebalance import Load, rebalance
@@ -88,10 +88,7 @@ class Balancer:
 
     async def close(self) -> None:
         """Stop what is under way; requests stay where they are."""
-        tasks = tuple(self._shipped.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(tuple(self._shipped.values()))
 
     def _limit_rows(self) -> None:
         serving = {worker.name: worker for worker in self._pool.workers if worker.is_serving}

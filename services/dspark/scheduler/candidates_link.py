@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from dspark.background_task import end
 from dspark.circuit_breaker import BreakerState, CircuitBreaker
 from dspark.clock import monotonic
 from dspark.errors import DSparkError
@@ -93,10 +94,8 @@ class CandidatesLink:
             self._connecting = asyncio.create_task(self._connect(self._client))
 
     async def close(self) -> None:
-        for task in (self._connecting, self._observing, self._leaving):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        tasks = (self._connecting, self._observing, self._leaving)
+        await end(task for task in tasks if task is not None)
 
     @property
     def breaker_state(self) -> BreakerState:

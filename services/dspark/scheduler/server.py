@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from dspark import rpc
-from dspark.background_task import start_background
+from dspark.background_task import end, start_background
 from dspark.scheduler.balancer import Balancer
 from dspark.scheduler.candidates_client import new_fleet
 from dspark.scheduler.config import SchedulerConfig
@@ -64,9 +64,7 @@ class SchedulerServer:
         await self._server.set_ready(False)
         await self.scheduler.drain(drain_s)
         await self._server.stop(STOP_GRACE_S)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
         await self._balancer.close()
         await self._pool.close()
         if self.fleet is not None:

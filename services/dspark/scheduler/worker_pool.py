@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Protocol
 
-from dspark.background_task import start_background
+from dspark.background_task import end, start_background
 from dspark.errors import BackendUnavailable, DSparkError, InvalidArgument, NotReady
 from dspark.generation import RequestSpec
 from dspark.scheduler.moves import MoveReason, MoveWay
@@ -178,8 +178,7 @@ class WorkerPool:
         if task is None:
             return
         worker.retire()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await end([task])
         await self._maker.close(worker)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from dspark import rpc
-from dspark.background_task import start_background
+from dspark.background_task import end, start_background
 from dspark.metrics.endpoint import MetricsEndpoint
 from dspark.step import VerifierInfo
 from dspark.v1 import verifier_service_pb2 as pb
@@ -141,9 +141,7 @@ async def _background(
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(tasks)
 
 
 async def _reclaim_for_ever(thread: EngineThread, engine: Engine, every_s: float) -> None:

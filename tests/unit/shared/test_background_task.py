@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from dspark import background_task
 from dspark.background_task import start_background
 
 
@@ -29,3 +30,25 @@ async def test_an_end_and_a_cancellation_are_no_failures(caplog: pytest.LogCaptu
     await asyncio.wait({ended, cancelled})
     await asyncio.sleep(0)
     assert not caplog.records
+
+
+async def test_a_task_that_swallows_a_cancellation_ends_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(background_task, "CANCEL_INTERVAL_S", 0.01)
+    swallowed = 0
+
+    async def stubborn() -> None:
+        nonlocal swallowed
+        while swallowed < 3:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                swallowed += 1
+        await asyncio.sleep(60)
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    await background_task.end([task, asyncio.create_task(asyncio.sleep(0))])
+    assert task.cancelled() and swallowed == 3
+    await background_task.end([])

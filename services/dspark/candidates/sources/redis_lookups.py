@@ -14,6 +14,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import InvalidResponse, RedisError
 
+from dspark.background_task import end
 from dspark.candidates.sources.context_key import ContextKey
 from dspark.candidates.sources.counted import Counted, unpack
 from dspark.candidates.sources.store import KnownContinuations
@@ -85,8 +86,7 @@ class RedisLookups(KnownContinuations):
 
     async def close(self) -> None:
         if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.wait([self._watch])
+            await end([self._watch])
         try:
             await self.client.aclose()
         except FAILURES as error:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from dspark.background_task import end
 from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.sequence import LiveSequence
 from dspark.candidates.sources.context_key import namespace
@@ -47,8 +48,7 @@ class RetrievalSource(LookupSource):
 
     async def close(self) -> None:
         if self._learner is not None:
-            self._learner.cancel()
-            await asyncio.wait([self._learner])
+            await end([self._learner])
         await super().close()
 
     def release(self, sequence: LiveSequence, completed: bool) -> None:
