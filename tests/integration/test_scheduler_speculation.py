@@ -176,7 +176,11 @@ async def test_candidates_that_fail_cost_speed_only(fault: str) -> None:
     fake = FakeCandidates(drafters)
     async with FakeVerifier() as verifier, fake as candidates:
         async with running_scheduler(
-            verifier.target, candidates.target, propose_deadline_ms=300.0, breaker_failures=2
+            verifier.target,
+            candidates.target,
+            policy="fixed",
+            propose_deadline_ms=300.0,
+            breaker_failures=2,
         ) as scheduler:
             asking = candidates.propose
 
