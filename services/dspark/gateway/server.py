@@ -13,7 +13,7 @@ from pathlib import Path
 import uvicorn
 
 from dspark import rpc
-from dspark.background_task import start_background
+from dspark.background_task import end, start_background
 from dspark.config import SettingError
 from dspark.gateway.api_key_interceptor import ApiKeyInterceptor
 from dspark.gateway.app import make_app
@@ -132,13 +132,11 @@ class GatewayServer:
         await self._grpc.set_ready(is_ready and not self.gateway.lifecycle.is_draining)
 
     async def _close(self) -> None:
-        for task in self._background:
-            task.cancel()
         self._http.should_exit = True
         await asyncio.gather(
             self._http_task,
             self._grpc.stop(_CLOSE_GRACE_S),
-            *self._background,
+            end(self._background),
             return_exceptions=True,
         )
         await self._schedulers.close()
