@@ -79,7 +79,9 @@ class DecisionReplay:
         asked = [(o, b) for o, b in zip(step.offers, budgets, strict=True) if b.max_nodes]
         num_nodes = self._buy(asked, context) if asked else 0
         totals.nodes += num_nodes
-        totals.ms += step.overhead_ms + _row_ms(step, num_nodes)
+        costs = context.costs
+        totals.ms += step.overhead_ms
+        totals.ms += 0.0 if costs is None else costs.ms(step.num_rows + num_nodes)
 
     def _buy(self, asked: Sequence[tuple[Offer, Budget]], context: StepContext) -> int:
         """Returns how many nodes the policy verifies."""
@@ -130,11 +132,6 @@ def _context(step: LoggedStep) -> StepContext:
         max(0.0, step.propose_ms - own_ms),
         CostTable(rows) if rows else None,
     )
-
-
-def _row_ms(step: LoggedStep, num_nodes: int) -> float:
-    costs = _context(step).costs
-    return 0.0 if costs is None else costs.ms(step.num_rows + num_nodes)
 
 
 def _scored(offer: Offer, budget: Budget) -> ScoredTree:
