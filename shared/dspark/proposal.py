@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dspark.features import Features
 from dspark.token_tree import TokenTree
@@ -113,7 +114,7 @@ class SourceRate:
     ms_per_node: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CandidatesInfo:
     """The running sources, what of the target they want to observe, and their costs.
 
@@ -128,6 +129,11 @@ class CandidatesInfo:
     num_features: int = 0
     feature_sources: tuple[str, ...] = ()
 
+    @cached_property
+    def source_ms(self) -> dict[str, float]:
+        """What asking a source costs for one request, of those that say so."""
+        return {rate.name: rate.ms_per_request for rate in self.rates}
+
     def ms_of(self, sources: Collection[str]) -> float:
         """What these sources together are known to cost for one request."""
-        return sum(rate.ms_per_request for rate in self.rates if rate.name in sources)
+        return sum(ms for name, ms in self.source_ms.items() if name in sources)

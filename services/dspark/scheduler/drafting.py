@@ -182,7 +182,8 @@ class Drafting:
         if tree:
             state, accepted = self._states.of(request, self.step), result.accepted_nodes
             self.books.mutes.update(state.mutes.update(tree, accepted, self.step))
-            self.values.credit(tree, accepted, self._source_ms)
+            info = None if link is None else link.info
+            self.values.credit(tree, accepted, {} if info is None else info.source_ms)
         for outcome in self._states.follow(request, result.committed_token_ids):
             self.calibration.update(outcome)
 
@@ -295,13 +296,7 @@ class Drafting:
         active = state.mutes.active(wanted, self.step)
         if speculation.sources:
             return active
-        return self.values.worth(active, self._source_ms, self.policy.price, self.step)
-
-    @property
-    def _source_ms(self) -> Mapping[str, float]:
-        """What asking a source costs for one request, of those that say so."""
-        info = None if self.link is None else self.link.info
-        return {} if info is None else {rate.name: rate.ms_per_request for rate in info.rates}
+        return self.values.worth(active, info.source_ms, self.policy.price, self.step)
 
     async def _propose(
         self, link: CandidatesLink, asked: Sequence[tuple[Wish, Budget]]

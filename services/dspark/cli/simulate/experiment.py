@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from dspark.background_task import start_background
+from dspark.background_task import end, start_background
 from dspark.cli.simulate.fleet import Fleet
 from dspark.cli.simulate.load import Outcome
 from dspark.cli.simulate.results import Run, StepTotals
@@ -42,8 +42,7 @@ class Experiment:
             await _all_ready(fleet)
             outcomes = await load(fleet.scheduler)
         finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            await end([looking])
             await fleet.stop()
         return Run(self.config.policy, level, outcomes, _totals(fleet), samples)
 

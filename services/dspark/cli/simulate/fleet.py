@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from dspark.background_task import start_background
+from dspark.background_task import end, start_background
 from dspark.circuit_breaker import CircuitBreaker
 from dspark.cli.simulate.candidates_model import CandidatesModel
 from dspark.cli.simulate.keyed_draws import combined
@@ -68,9 +68,7 @@ class Fleet:
             self._tasks.append(start_background(self._candidates_fleet.run(), "candidates"))
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
         await self._balancer.close()
         await self.pool.close()
         if self._candidates_fleet is not None:
