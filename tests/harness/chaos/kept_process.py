@@ -17,6 +17,7 @@ STOP_GRACE_S = 20.0
 # A machine that is busy with other things needs its time; no figure depends on this.
 READY_TIMEOUT_S = 180.0
 _POLL_S = 0.05
+_DUMP_S = 2.0
 
 
 class KeptProcess:
@@ -37,8 +38,9 @@ class KeptProcess:
         self.log_path = log_path
         self.exits: list[int] = []
         self._command = command
-        # Some programs are modules of this harness.
-        self._environment = PROCESS_VARIABLES | {"PYTHONPATH": str(ROOT / "tests")}
+        # Some programs are modules of this harness, and all say on a signal what they wait for.
+        folders = (ROOT / "tests", ROOT / "tests/harness/stack_dumps")
+        self._environment = PROCESS_VARIABLES | {"PYTHONPATH": ":".join(map(str, folders))}
         self._environment |= environment or {}
         self._is_ready = is_ready
         self._process: asyncio.subprocess.Process | None = None
@@ -91,11 +93,20 @@ class KeptProcess:
         return pid
 
     async def wait_restarted(self, pid: int, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Wait until another process than ``pid`` is ready."""
-        async with asyncio.timeout(timeout_s):
-            while self.pid in (None, pid):
-                await asyncio.sleep(_POLL_S)
+        """Wait until another process than ``pid`` is ready; raises TimeoutError with its stacks."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self.pid in (None, pid):
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError:
+            raise TimeoutError(f"{self.name} does not end:\n{await self._stacks()}") from None
         await self.wait_ready(timeout_s)
+
+    async def _stacks(self) -> str:
+        begin = self.log_path.stat().st_size
+        self.send(signal.SIGUSR2)
+        await asyncio.sleep(_DUMP_S)
+        return self.log_path.read_text(errors="replace")[begin:]
 
     async def _keep(self) -> None:
         while True:
