@@ -2,8 +2,8 @@
 
 A node's chance to be accepted once its parent is: its own score, corrected by how much of what such
 nodes promised they held. "Such nodes" gets narrower level by level: those of the same sources, then
-of the same score too, then of the same rank among siblings, then of the same depth. Each level is
-shrunk to the one above while it has seen little. Old tries fade.
+of requests drawn as freely too, then of the same score, then of the same rank among siblings, then
+of the same depth. Each level is shrunk to the one above while it has seen little. Old tries fade.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dspark.token_tree import TokenTree, names_in
 
 # So many promised tokens of the level above count with those that a level has seen, by level. The
 # widest has to find out quickly who boasts; log loss on recorded proposals is flat around these.
-SHRINKAGE = (2.0, 8.0, 8.0, 8.0)
+SHRINKAGE = (2.0, 2.0, 8.0, 8.0, 8.0)
 DECAY = 0.99
 # Scores within one of these bins share what is learnt of them.
 SCORE_EDGES = (0.003, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -32,8 +32,8 @@ ERROR_INTERVAL = 4
 _DEPTH_BUCKETS = (0, 1, 2, 3, 4, 4, 5, 5, 5)
 _LAST_BUCKET = 6
 
-_Kind: TypeAlias = tuple[tuple[str, ...], int, int, int]
-"""Sources, score bin, rank, depth bucket."""
+_Kind: TypeAlias = tuple[tuple[str, ...], int, int, int, int]
+"""Sources, bin of the request's temperature, score bin, rank, depth bucket."""
 
 
 class _Level:
@@ -56,10 +56,11 @@ class Calibration:
         self._chains: dict[_Kind, tuple[_Level, ...]] = {}
         self._names: dict[tuple[tuple[str, ...], int], tuple[str, ...]] = {}
 
-    def survivals(self, tree: TokenTree) -> list[float]:
+    def survivals(self, tree: TokenTree, temperature_bin: int = 0) -> list[float]:
         """Calibrated probability of each node to lie on the accepted path."""
         survivals: list[float] = []
-        for kind, parent, score in zip(self._kinds(tree), tree.parents, tree.scores, strict=True):
+        kinds = self._kinds(tree, temperature_bin)
+        for kind, parent, score in zip(kinds, tree.parents, tree.scores, strict=True):
             calibrated = self._calibrated(kind, score)
             survivals.append(calibrated if parent == 0 else calibrated * survivals[parent - 1])
         return survivals
@@ -67,7 +68,7 @@ class Calibration:
     def update(self, outcome: Outcome) -> None:
         """Count the tried nodes of a tree."""
         tree = outcome.tree
-        kinds = self._kinds(tree)
+        kinds = self._kinds(tree, outcome.temperature_bin)
         tried = [(kinds[node], tree.scores[node], accepted) for node, accepted in outcome.tried]
         self._num_updates += 1
         if self._num_updates % ERROR_INTERVAL == 0:
@@ -111,11 +112,12 @@ class Calibration:
             self._chains[kind] = chain
         return chain
 
-    def _kinds(self, tree: TokenTree) -> list[_Kind]:
+    def _kinds(self, tree: TokenTree, temperature_bin: int) -> list[_Kind]:
         sources = {mask: self._sources(tree.source_names, mask) for mask in set(tree.source_masks)}
         return [
             (
                 sources[mask],
+                temperature_bin,
                 bisect(SCORE_EDGES, score),
                 rank,
                 _DEPTH_BUCKETS[depth] if depth < len(_DEPTH_BUCKETS) else _LAST_BUCKET,

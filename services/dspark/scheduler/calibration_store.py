@@ -12,7 +12,7 @@ from dspark.scheduler.calibration import Calibration
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 # Models that were served longest ago are forgotten.
 MAX_MODELS = 16
 

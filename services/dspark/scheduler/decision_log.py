@@ -50,6 +50,7 @@ class Offer:
     bought: tuple[int, ...] = ()
     tried: tuple[int, ...] = ()
     path: tuple[int, ...] = ()
+    temperature_bin: int = 0
 
 
 @dataclass(frozen=True, slots=True)

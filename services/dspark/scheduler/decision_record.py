@@ -9,6 +9,7 @@ from dspark.scheduler.decision_log import LoggedStep, Offer, nodes_of, priced_ro
 from dspark.scheduler.outcomes import Outcome
 from dspark.scheduler.policy.interface import Budget, ScoredTree, StepContext
 from dspark.scheduler.request import Request
+from dspark.scheduler.temperature_bin import temperature_bin
 from dspark.scheduler.wish import Wish
 from dspark.token_tree import TokenTree
 
@@ -42,7 +43,13 @@ def asked_step(
     still_open: dict[int, Outcome] = {}
     for request, (wish, budget) in asked.items():
         view = wish.view
-        offer = Offer(request.request_id, view.max_nodes, view.propose_ms, budget.max_nodes)
+        offer = Offer(
+            request.request_id,
+            view.max_nodes,
+            view.propose_ms,
+            budget.max_nodes,
+            temperature_bin=temperature_bin(request.spec.sampling),
+        )
         if request in decided:
             offer = _with_tree(offer, *decided[request])
         if request in outcomes:

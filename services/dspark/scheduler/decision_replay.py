@@ -21,6 +21,7 @@ from dspark.scheduler.policy.interface import (
     StepContext,
 )
 from dspark.scheduler.profiles import Profiles
+from dspark.scheduler.temperature_bin import EDGES
 from dspark.token_tree import TokenTree
 
 # Requests whose recent offers are remembered.
@@ -60,7 +61,7 @@ class DecisionReplay:
         """``max_nodes`` is how many a request without offers so far hopes for."""
         self.totals = ReplayTotals()
         self._policy = policy
-        self._latest = Profiles.hopeful(max_nodes)
+        self._latest = [Profiles.hopeful(max_nodes) for _ in range(len(EDGES) + 1)]
         self._profiles: dict[str, Profiles] = {}
         self._asked_at: dict[str, int] = {}
 
@@ -107,17 +108,17 @@ class DecisionReplay:
         return sum(map(len, chosen))
 
     def _view(self, offer: Offer) -> RequestView:
-        profiles = self._profiles.get(offer.request_id, self._latest)
+        profiles = self._profiles.get(offer.request_id, self._latest[offer.temperature_bin])
         since = self.totals.steps - self._asked_at.get(offer.request_id, 0)
         return RequestView(offer.max_nodes, profiles.latest(), since, offer.propose_ms)
 
     def _remember(self, offer: Offer, tree: ScoredTree) -> None:
-        name = offer.request_id
+        name, latest = offer.request_id, self._latest[offer.temperature_bin]
         if name not in self._profiles:
             if len(self._profiles) >= MAX_REQUESTS:
                 self._profiles.pop(next(iter(self._profiles)))
-            self._profiles[name] = Profiles(self._latest.latest())
-        self._latest.add(self._profiles[name].remember(tree.survivals))
+            self._profiles[name] = Profiles(latest.latest())
+        latest.add(self._profiles[name].remember(tree.survivals))
         self._asked_at[name] = self.totals.steps
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dspark.scheduler.outcomes import OpenOutcomes, Outcome
 from dspark.scheduler.profiles import Profiles
 from dspark.scheduler.request import Request
 from dspark.scheduler.source_mutes import SourceMutes
+from dspark.scheduler.temperature_bin import EDGES, temperature_bin
 
 
 @dataclass(slots=True)
@@ -19,17 +20,21 @@ class DraftState:
     profiles: Profiles
     # the step in which it asked last, or joined
     asked_at: int
-    outcomes: OpenOutcomes = field(default_factory=OpenOutcomes)
+    temperature_bin: int
+    outcomes: OpenOutcomes
 
 
 class DraftStates:
-    """The states, made when they are first needed; a new request hopes for what others got."""
+    """The states, made when they are first needed.
+
+    A new request hopes for what those got whose tokens are drawn about as freely.
+    """
 
     def __init__(self, mute_after: int, mute_steps: int, max_nodes: int) -> None:
         self._mute_after = mute_after
         self._mute_steps = mute_steps
         self._states: dict[Request, DraftState] = {}
-        self._latest = Profiles.hopeful(max_nodes)
+        self._latest = [Profiles.hopeful(max_nodes) for _ in range(len(EDGES) + 1)]
 
     def __len__(self) -> int:
         return len(self._states)
@@ -38,13 +43,14 @@ class DraftStates:
         """Its state; ``step`` is the present one."""
         if request not in self._states:
             mutes = SourceMutes(self._mute_after, self._mute_steps)
-            profiles = Profiles(self._latest.latest())
-            self._states[request] = DraftState(mutes, profiles, step)
+            heat = temperature_bin(request.spec.sampling)
+            profiles = Profiles(self._latest[heat].latest())
+            self._states[request] = DraftState(mutes, profiles, step, heat, OpenOutcomes(heat))
         return self._states[request]
 
     def remember(self, state: DraftState, survivals: Sequence[float]) -> None:
         """It asked, and this is what it was offered."""
-        self._latest.add(state.profiles.remember(survivals))
+        self._latest[state.temperature_bin].add(state.profiles.remember(survivals))
 
     def follow(self, request: Request, token_ids: tuple[int, ...]) -> list[Outcome]:
         """It committed these tokens; returns the outcomes that are over by that."""

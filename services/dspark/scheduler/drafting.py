@@ -155,7 +155,7 @@ class Drafting:
         proposals = await self._propose(link, list(asked.values()))
         trees = self.offered = self._checked(link, proposals or (), asked)
         scored = [
-            ScoredTree(tree, self.calibration.survivals(tree), asked[request][0].view.policy)
+            ScoredTree(tree, self._survivals(request, tree), asked[request][0].view.policy)
             for request, tree in trees.items()
         ]
         outcomes = self._remember(asked, trees, scored)
@@ -349,6 +349,9 @@ class Drafting:
                 self.books.count_proposed(tree)
                 trees[request] = tree
         return trees
+
+    def _survivals(self, request: Request, tree: TokenTree) -> list[float]:
+        return self.calibration.survivals(tree, self._states.of(request, self.step).temperature_bin)
 
     def _remember(
         self,

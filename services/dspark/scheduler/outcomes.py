@@ -26,9 +26,13 @@ class Tried(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """A tree and how far committed tokens have followed it: ``tried`` goes from the anchor down."""
+    """A tree and how far committed tokens have followed it: ``tried`` goes from the anchor down.
+
+    ``temperature_bin`` says how freely they are drawn.
+    """
 
     tree: TokenTree
+    temperature_bin: int = 0
     tried: list[Tried] = field(default_factory=list)
     # 0 for the anchor, i + 1 for node i; None once no node may follow
     _entry: int | None = 0
@@ -60,12 +64,13 @@ class Outcome:
 class OpenOutcomes:
     """The open outcomes of one request, oldest first."""
 
-    def __init__(self) -> None:
+    def __init__(self, temperature_bin: int = 0) -> None:
+        self._temperature_bin = temperature_bin
         self._open: list[Outcome] = []
 
     def offer(self, tree: TokenTree) -> Outcome:
         """A tree that grows from the last known token."""
-        outcome = Outcome(tree)
+        outcome = Outcome(tree, self._temperature_bin)
         self._open.append(outcome)
         return outcome
 

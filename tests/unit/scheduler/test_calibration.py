@@ -11,9 +11,11 @@ from dspark.scheduler.outcomes import Outcome
 from dspark.token_tree import TokenTree, chain
 
 
-def teach(calibration: Calibration, tree: TokenTree, *token_ids: int) -> None:
+def teach(
+    calibration: Calibration, tree: TokenTree, *token_ids: int, temperature_bin: int = 0
+) -> None:
     """The tree was proposed, then these tokens were committed."""
-    outcome = Outcome(tree)
+    outcome = Outcome(tree, temperature_bin)
     outcome.follow(token_ids)
     calibration.update(outcome)
 
@@ -133,3 +135,18 @@ def test_a_state_restores_all() -> None:
     for _ in range(50):
         teach(calibration, tree, 1, 5)
     assert Calibration.restored(calibration.state()).survivals(tree) == calibration.survivals(tree)
+
+
+def test_free_draws_do_not_spoil_what_is_known_of_greedy_ones() -> None:
+    calibration, tree = Calibration(), chain([1], "a", 0.6)
+    for _ in range(100):
+        teach(calibration, tree, 1, temperature_bin=0)
+        teach(calibration, tree, 2, temperature_bin=3)
+    assert calibration.survivals(tree, 3)[0] < 0.1 < 0.9 < calibration.survivals(tree, 0)[0]
+
+
+def test_a_temperature_that_is_new_begins_with_what_others_showed() -> None:
+    calibration, tree = Calibration(), chain([1], "a", 0.9)
+    for _ in range(100):
+        teach(calibration, tree, 2)
+    assert calibration.survivals(tree, 2)[0] < 0.2

@@ -39,11 +39,11 @@ def test_a_model_finds_what_was_learnt_of_it(tmp_path: Path) -> None:
         "",
         "[]",
         "{}",
-        '{"format": 2, "models": {}}',
-        '{"format": 1, "models": {"one": [[["a"], 1]]}}',
-        '{"format": 1, "models": {"one": [[[["a"]], NaN, 1]]}}',
-        '{"format": 1, "models": {"one": [[[["a"]], -1, 1]]}}',
-        '{"format": 1, "models": {"one": 7}}',
+        '{"format": 1, "models": {}}',
+        '{"format": 2, "models": {"one": [[["a"], 1]]}}',
+        '{"format": 2, "models": {"one": [[[["a"]], NaN, 1]]}}',
+        '{"format": 2, "models": {"one": [[[["a"]], -1, 1]]}}',
+        '{"format": 2, "models": {"one": 7}}',
     ],
 )
 def test_a_file_that_is_of_no_use_is_left_aside(
