@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from dspark.features import Features
 from dspark.kv_blocks import KvLayout
+from dspark.logprobs import TokenLogprobs
 from dspark.sampling import FinishReason, SamplingParams
 from dspark.token_tree import TokenTree
 
@@ -85,7 +86,9 @@ class WorkResult:
     ``committed_token_ids`` is the accepted nodes and one bonus token, cut where the sequence ends.
     ``accepted_nodes`` numbers the work's tree nodes from 1. ``top_token_ids`` has ``top_k``
     entries for each entry of ``row_token_ids``. ``known_epoch`` is what a new admission's epoch
-    must exceed; 0 where there is nothing to exceed, and for work that was done.
+    must exceed; 0 where there is nothing to exceed, and for work that was done. ``logprobs`` are
+    of the committed tokens, ``prompt_logprobs`` of the prompt from its second token on; both are
+    empty unless asked for.
     """
 
     request_id: str
@@ -100,6 +103,8 @@ class WorkResult:
     top_token_ids: tuple[int, ...] = ()
     known_epoch: int = 0
     features: Features | None = None
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

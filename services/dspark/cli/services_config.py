@@ -10,7 +10,7 @@ from dspark.cli.models.known import DEFAULT_MODEL
 from dspark.config import setting, with_default
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.policy import POLICIES
-from dspark.verifier.config import EXACTNESS, WEIGHT_DTYPES, VerifierConfig
+from dspark.verifier.config import EXACTNESS, LOGPROBS_MODES, WEIGHT_DTYPES, VerifierConfig
 
 _SCHEDULER = (
     "policy",
@@ -36,6 +36,7 @@ _VERIFIER = (
     "kernels",
     "weight_dtype",
     "early_pruning",
+    "logprobs_mode",
 )
 
 
@@ -117,6 +118,12 @@ class ServicesConfig:
         VerifierConfig,
         "early_pruning",
         "drop hopeless candidates in the middle of a pass: auto, off or a number of LAYERS",
+    )
+    logprobs_mode: str | None = _of(
+        VerifierConfig,
+        "logprobs_mode",
+        "log-probabilities of: raw, the model's distribution; processed, what is drawn from",
+        choices=LOGPROBS_MODES,
     )
 
     def __post_init__(self) -> None:

@@ -39,9 +39,12 @@ class Limits:
         self._check_speculation(spec)
         room = self.max_len - len(spec.prompt_token_ids)
         clamped = min(spec.sampling.max_tokens, room)
-        return dataclasses.replace(
-            spec, sampling=dataclasses.replace(spec.sampling, max_tokens=clamped)
+        sampling = dataclasses.replace(
+            spec.sampling,
+            max_tokens=clamped,
+            min_tokens=min(spec.sampling.min_tokens, clamped),
         )
+        return dataclasses.replace(spec, sampling=sampling)
 
     def _check_prompt(self, spec: RequestSpec) -> None:
         given = len(spec.prompt_token_ids)

@@ -122,7 +122,9 @@ class ResultApplier:
         self._learn(request, tree, result)
         num_accepted = min(len(result.accepted_nodes), len(committed))
         arithmetic = self._arithmetic if is_first else ""
-        applied.chunks[request] = TokenChunk(committed, num_accepted, arithmetic)
+        applied.chunks[request] = TokenChunk(
+            committed, num_accepted, arithmetic, result.logprobs, result.prompt_logprobs
+        )
 
     def _note_cached(self, request: Request, outcome: StepOutcome) -> None:
         cached = outcome.cached_tokens.get(request.request_id)

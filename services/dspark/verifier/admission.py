@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from dspark.errors import ContextLength, InvalidArgument
 from dspark.step import SequenceAdmission, StepPlan
 from dspark.verifier.kv.block_table import BlockTable
+from dspark.verifier.sampling.history import History
+from dspark.verifier.sampling.processors import make_processors
 from dspark.verifier.sampling.sampler import Sampler
 from dspark.verifier.sequence import Sequence
 from dspark.verifier.token_buffer import TokenBuffer
@@ -80,17 +82,22 @@ def _check_budget(admission: SequenceAdmission) -> None:
 
 def new_sequence(admission: SequenceAdmission, limits: Limits, block_size: int) -> Sequence:
     """The sequence of a checked admission, with no block yet."""
-    sampling = admission.sampling
+    sampling, tokens = admission.sampling, TokenBuffer(admission.token_ids)
     eos = frozenset() if sampling.ignore_eos else limits.eos_token_ids
+    stops = sampling.stop_token_ids | eos
+    history = History(sampling, tokens, admission.num_prompt_tokens, stops)
+    # One that was admitted before with what it has generated since has told of its prompt.
+    is_first = len(tokens) == admission.num_prompt_tokens
     return Sequence(
         request_id=admission.request_id,
         epoch=admission.epoch,
         sampling=sampling,
-        sampler=Sampler(sampling),
-        stop_token_ids=sampling.stop_token_ids | eos,
+        sampler=Sampler(sampling, make_processors(history)),
+        stop_token_ids=stops,
         num_prompt_tokens=admission.num_prompt_tokens,
         max_len=min(admission.num_prompt_tokens + sampling.max_tokens, limits.max_model_len),
-        tokens=TokenBuffer(admission.token_ids),
+        tokens=tokens,
         table=BlockTable(block_size),
         uses_prefix_cache=admission.use_prefix_cache,
+        wants_prompt_logprobs=sampling.prompt_logprobs is not None and is_first,
     )

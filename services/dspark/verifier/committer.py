@@ -7,11 +7,18 @@ from collections.abc import Sequence as Seq
 import numpy as np
 from numpy.typing import NDArray
 
+from dspark.logprobs import TokenLogprobs
 from dspark.step import WorkResult, WorkStatus
+from dspark.verifier.entry_logprobs import (
+    committed_logprobs,
+    note_prompt_logprobs,
+    take_prompt_logprobs,
+)
 from dspark.verifier.feature_rows import FeatureRows, committed_features
 from dspark.verifier.interfaces import KvStore
 from dspark.verifier.kv.block_pool import BlockPool
 from dspark.verifier.kv.prefix_cache import PrefixCache
+from dspark.verifier.sampling.logprobs import LogprobsMode, raw_scores
 from dspark.verifier.sampling.top_ids import top_ids
 from dspark.verifier.sampling.walk import WalkResult, walk
 from dspark.verifier.scheduled_work import ScheduledWork
@@ -33,12 +40,14 @@ class Committer:
         kv: KvStore,
         *,
         block_size: int,
+        logprobs_mode: LogprobsMode = raw_scores,
     ) -> None:
         self._sequences = sequences
         self._pool = pool
         self._cache = cache
         self._kv = kv
         self._block_size = block_size
+        self._logprobs_mode = logprobs_mode
 
     def commit(
         self,
@@ -55,10 +64,14 @@ class Committer:
         results: list[WorkResult] = []
         first = 0
         for entry in entries:
-            rows = slice(first, first + entry.num_logits)
-            walks.append(_walk(entry, logits[rows]))
-            results.append(_result(entry, walks[-1], tops[rows], features))
+            if num_prompt_logits := entry.num_prompt_logits:
+                note_prompt_logprobs(entry, logits[first : first + num_prompt_logits])
+            rows = slice(first + num_prompt_logits, first + entry.num_logits)
             first = rows.stop
+            walked = _walk(entry, logits[rows])
+            walks.append(walked)
+            logprobs = committed_logprobs(entry, logits[rows], walked, self._logprobs_mode)
+            results.append(_result(entry, walked, tops[rows], features, logprobs))
         self._move_accepted(entries, walks)
         for entry, walked in zip(entries, walks, strict=True):
             self._advance(entry, walked)
@@ -109,7 +122,11 @@ def _walk(entry: ScheduledWork, logits: NDArray[np.float32]) -> WalkResult:
 
 
 def _result(
-    entry: ScheduledWork, walked: WalkResult, tops: NDArray[np.int64], features: FeatureRows
+    entry: ScheduledWork,
+    walked: WalkResult,
+    tops: NDArray[np.int64],
+    features: FeatureRows,
+    logprobs: tuple[TokenLogprobs, ...],
 ) -> WorkResult:
     row_token_ids: tuple[int, ...] = ()
     if len(tops):
@@ -126,4 +143,6 @@ def _result(
         row_token_ids=row_token_ids,
         top_token_ids=tuple(tops.ravel().tolist()),
         features=committed_features(entry, walked.accepted_nodes, features),
+        logprobs=logprobs,
+        prompt_logprobs=take_prompt_logprobs(entry, walked),
     )

@@ -13,6 +13,7 @@ from dspark.transport_security.settings import (
 
 EXACTNESS = ("strict", "fast")
 WEIGHT_DTYPES = ("auto", "bf16", "fp16", "fp32", "int8", "int4")
+LOGPROBS_MODES = ("raw", "processed")
 COMPUTE_AHEAD = ("auto", "on", "off")
 
 
@@ -63,6 +64,14 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
         metadata={
             "help": "drop hopeless candidates behind some layers of a pass: auto (where it is "
             "measured to pay), off, or the number of LAYERS behind which"
+        },
+    )
+    logprobs_mode: str = field(
+        default="raw",
+        metadata={
+            "help": "log-probabilities of: raw, the model's own distribution; processed, the one "
+            "that tokens are drawn from",
+            "choices": LOGPROBS_MODES,
         },
     )
     weight_dtype: str = field(
@@ -135,6 +144,8 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
         if self.early_pruning not in ("auto", "off") and not self.pruning_layer:
             problem = f"must be auto, off or a number of layers, not {self.early_pruning!r}"
             raise ValueError(f"--early-pruning {problem}")
+        if self.logprobs_mode not in LOGPROBS_MODES:
+            raise ValueError(f"--logprobs-mode must be one of {', '.join(LOGPROBS_MODES)}")
         if self.weight_dtype not in WEIGHT_DTYPES:
             raise ValueError(f"--weight-dtype must be one of {', '.join(WEIGHT_DTYPES)}")
 

@@ -18,6 +18,7 @@ from dspark.verifier.kv.block_exchange import BlockExchange
 from dspark.verifier.kv.block_pool import BlockPool
 from dspark.verifier.kv.prefix_cache import PrefixCache
 from dspark.verifier.pruning.pruner import NoPruning, Pruner
+from dspark.verifier.sampling.logprobs import LOGPROBS_MODES
 from dspark.verifier.scheduled_work import ScheduledWork
 from dspark.verifier.sequence import Sequence
 from dspark.verifier.sequence_table import SequenceTable
@@ -61,13 +62,19 @@ class Engine:
             vocab_size=runner.vocab_size,
             block_size=block_size,
             max_tree_nodes=settings.max_tree_nodes,
+            max_prompt_logits=settings.max_prompt_logits,
         )
         self.pruner: Pruner = pruner or NoPruning()
         self.passes = ForwardPasses(runner, self.pruner, is_row_invariant=settings.is_row_invariant)
         # Sequences with which the next step is expected to go on.
         self._expected: tuple[Sequence, ...] = ()
         self._committer = Committer(
-            self.sequences, self.pool, self.prefix_cache, kv, block_size=block_size
+            self.sequences,
+            self.pool,
+            self.prefix_cache,
+            kv,
+            block_size=block_size,
+            logprobs_mode=LOGPROBS_MODES[settings.logprobs_mode],
         )
         block_type = BlockType(settings.model_digest, settings.kernel_class, kv.layout)
         self.exchange = BlockExchange(self.sequences, self.pool, self.prefix_cache, kv, block_type)

@@ -39,8 +39,16 @@ class ScheduledWork:
         return self.end - self.start + len(self.tree)
 
     @property
+    def num_prompt_logits(self) -> int:
+        """Rows of the prompt whose logits are wanted; those of the walk follow them."""
+        if not self.sequence.wants_prompt_logprobs:
+            return 0
+        return max(0, min(self.end, self.sequence.num_prompt_tokens - 1) - self.start)
+
+    @property
     def num_logits(self) -> int:
-        return 1 + len(self.tree) if self.reaches_end else 0
+        """Rows whose logits are wanted: the last ones."""
+        return self.num_prompt_logits + (1 + len(self.tree) if self.reaches_end else 0)
 
     def set_tree(self, tree: TokenTree, *, max_nodes: int) -> None:
         """Keep at most ``max_nodes`` nodes, none of which is too deep to have a use.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from dspark.logprobs import TokenLogprobs
 from dspark.sampling import SamplingParams
 from dspark.verifier.kv.block_table import BlockTable
 from dspark.verifier.sampling.sampler import Sampler
@@ -36,6 +37,9 @@ class Sequence:
     num_cached_tokens: int = 0
     num_computed: int = 0
     last_touched: float = 0.0
+    # whether this incarnation has to tell of its prompt, and what it has gathered for that
+    wants_prompt_logprobs: bool = False
+    prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
 
     @property
     def num_tokens(self) -> int:

@@ -68,7 +68,8 @@ class SequenceTable:
             self.drop(known)
         sequence = new_sequence(admission, self._limits, self._block_size)
         sequence.last_touched = self._clock()
-        if sequence.uses_prefix_cache:
+        # Cached rows have no logits, of which log-probabilities of the prompt are made.
+        if sequence.uses_prefix_cache and not sequence.wants_prompt_logprobs:
             self._reuse_prefix(sequence, admission.cache_salt)
         self._live[sequence.request_id] = sequence
         return sequence.num_cached_tokens

@@ -28,12 +28,14 @@ class StepPlanner:
         vocab_size: int,
         block_size: int,
         max_tree_nodes: int,
+        max_prompt_logits: int,
     ) -> None:
         self._sequences = sequences
         self._pool = pool
         self._vocab_size = vocab_size
         self._block_size = block_size
         self._max_tree_nodes = max_tree_nodes
+        self._max_prompt_logits = max_prompt_logits
         self.num_dropped_trees = 0
         # nodes of all trees that were given rows
         self.num_nodes = 0
@@ -53,7 +55,10 @@ class StepPlanner:
             known_epoch = self._sequences.last_epoch(work.request_id)
             return WorkResult(work.request_id, work.epoch, status, known_epoch=known_epoch)
         start = sequence.num_computed
-        end = min(sequence.num_tokens, start + work.max_pending_rows)
+        num_rows = work.max_pending_rows
+        if sequence.wants_prompt_logprobs:
+            num_rows = min(num_rows, self._max_prompt_logits)
+        end = min(sequence.num_tokens, start + num_rows)
         try:
             self._give_blocks(sequence, end)
         except OutOfBlocks:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from dspark.v1 import sampling_pb2 as dspark_dot_v1_dot_sampling__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!dspark/v1/inference_service.proto\x12\tdspark.v1\x1a\x18\x64spark/v1/sampling.proto\"\xad\x03\n\x0fGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x04text\x18\x03 \x01(\tH\x00\x12(\n\ttoken_ids\x18\x04 \x01(\x0b\x32\x13.dspark.v1.TokenIdsH\x00\x12%\n\x04\x63hat\x18\x05 \x01(\x0b\x32\x15.dspark.v1.ChatPromptH\x00\x12+\n\x08sampling\x18\x06 \x01(\x0b\x32\x19.dspark.v1.SamplingParams\x12\x14\n\x0cstop_strings\x18\x07 \x03(\t\x12\x31\n\x0bspeculation\x18\x08 \x01(\x0b\x32\x1c.dspark.v1.SpeculationParams\x12\x12\n\ncache_salt\x18\t \x01(\t\x12\x10\n\x08priority\x18\n \x01(\x11\x12\x1d\n\x10use_prefix_cache\x18\x0b \x01(\x08H\x01\x88\x01\x01\x12.\n\rrequest_class\x18\x0c \x01(\x0e\x32\x17.dspark.v1.RequestClass\x12\x0c\n\x04user\x18\r \x01(\tB\x08\n\x06promptB\x13\n\x11_use_prefix_cache\"\x17\n\x08TokenIds\x12\x0b\n\x03ids\x18\x01 \x03(\r\"6\n\nChatPrompt\x12(\n\x08messages\x18\x01 \x03(\x0b\x32\x16.dspark.v1.ChatMessage\",\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"\xa6\x01\n\x10GenerateResponse\x12-\n\x07started\x18\x01 \x01(\x0b\x32\x1a.dspark.v1.GenerateStartedH\x00\x12)\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x18.dspark.v1.GenerateChunkH\x00\x12/\n\x08\x63omplete\x18\x03 \x01(\x0b\x32\x1b.dspark.v1.GenerateCompleteH\x00\x42\x07\n\x05\x65vent\"Y\n\x0fGenerateStarted\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x15\n\rprompt_tokens\x18\x03 \x01(\r\x12\x0c\n\x04seed\x18\x04 \x01(\x04\"F\n\rGenerateChunk\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12\x14\n\x0cnum_accepted\x18\x03 \x01(\r\"\xfd\x01\n\x10GenerateComplete\x12.\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x17.dspark.v1.FinishReason\x12\x15\n\x0bstop_string\x18\x02 \x01(\tH\x00\x12\x17\n\rstop_token_id\x18\x03 \x01(\rH\x00\x12\x1f\n\x05usage\x18\x04 \x01(\x0b\x32\x10.dspark.v1.Usage\x12\x30\n\x0bspeculation\x18\x05 \x01(\x0b\x32\x1b.dspark.v1.SpeculationStats\x12\'\n\x05steps\x18\x06 \x01(\x0b\x32\x18.dspark.v1.StepBreakdownB\r\n\x0bstop_reason\"\x13\n\x11ListModelsRequest\":\n\x12ListModelsResponse\x12$\n\x06models\x18\x01 \x03(\x0b\x32\x14.dspark.v1.ModelCard\"R\n\tModelCard\x12\n\n\x02id\x18\x01 \x01(\t\x12\x15\n\rmax_model_len\x18\x02 \x01(\r\x12\x0f\n\x07sources\x18\x03 \x03(\t\x12\x11\n\texactness\x18\x04 \x01(\t2\xa4\x01\n\x10InferenceService\x12\x45\n\x08Generate\x12\x1a.dspark.v1.GenerateRequest\x1a\x1b.dspark.v1.GenerateResponse0\x01\x12I\n\nListModels\x12\x1c.dspark.v1.ListModelsRequest\x1a\x1d.dspark.v1.ListModelsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!dspark/v1/inference_service.proto\x12\tdspark.v1\x1a\x18\x64spark/v1/sampling.proto\"\xc0\x03\n\x0fGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x04text\x18\x03 \x01(\tH\x00\x12(\n\ttoken_ids\x18\x04 \x01(\x0b\x32\x13.dspark.v1.TokenIdsH\x00\x12%\n\x04\x63hat\x18\x05 \x01(\x0b\x32\x15.dspark.v1.ChatPromptH\x00\x12+\n\x08sampling\x18\x06 \x01(\x0b\x32\x19.dspark.v1.SamplingParams\x12\x14\n\x0cstop_strings\x18\x07 \x03(\t\x12\x31\n\x0bspeculation\x18\x08 \x01(\x0b\x32\x1c.dspark.v1.SpeculationParams\x12\x12\n\ncache_salt\x18\t \x01(\t\x12\x10\n\x08priority\x18\n \x01(\x11\x12\x1d\n\x10use_prefix_cache\x18\x0b \x01(\x08H\x01\x88\x01\x01\x12.\n\rrequest_class\x18\x0c \x01(\x0e\x32\x17.dspark.v1.RequestClass\x12\x0c\n\x04user\x18\r \x01(\t\x12\x11\n\tbad_words\x18\x0e \x03(\tB\x08\n\x06promptB\x13\n\x11_use_prefix_cache\"\x17\n\x08TokenIds\x12\x0b\n\x03ids\x18\x01 \x03(\r\"6\n\nChatPrompt\x12(\n\x08messages\x18\x01 \x03(\x0b\x32\x16.dspark.v1.ChatMessage\",\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"\xa6\x01\n\x10GenerateResponse\x12-\n\x07started\x18\x01 \x01(\x0b\x32\x1a.dspark.v1.GenerateStartedH\x00\x12)\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x18.dspark.v1.GenerateChunkH\x00\x12/\n\x08\x63omplete\x18\x03 \x01(\x0b\x32\x1b.dspark.v1.GenerateCompleteH\x00\x42\x07\n\x05\x65vent\"Y\n\x0fGenerateStarted\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x15\n\rprompt_tokens\x18\x03 \x01(\r\x12\x0c\n\x04seed\x18\x04 \x01(\x04\"\xa5\x01\n\rGenerateChunk\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12\x14\n\x0cnum_accepted\x18\x03 \x01(\r\x12*\n\x08logprobs\x18\x04 \x03(\x0b\x32\x18.dspark.v1.TokenLogprobs\x12\x31\n\x0fprompt_logprobs\x18\x05 \x03(\x0b\x32\x18.dspark.v1.TokenLogprobs\"s\n\rTokenLogprobs\x12\x10\n\x08token_id\x18\x01 \x01(\r\x12\x0f\n\x07logprob\x18\x02 \x01(\x02\x12\x0c\n\x04rank\x18\x03 \x01(\r\x12\r\n\x05\x62ytes\x18\x04 \x01(\x0c\x12\"\n\x03top\x18\x05 \x03(\x0b\x32\x15.dspark.v1.TopLogprob\">\n\nTopLogprob\x12\x10\n\x08token_id\x18\x01 \x01(\r\x12\x0f\n\x07logprob\x18\x02 \x01(\x02\x12\r\n\x05\x62ytes\x18\x03 \x01(\x0c\"\xfd\x01\n\x10GenerateComplete\x12.\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x17.dspark.v1.FinishReason\x12\x15\n\x0bstop_string\x18\x02 \x01(\tH\x00\x12\x17\n\rstop_token_id\x18\x03 \x01(\rH\x00\x12\x1f\n\x05usage\x18\x04 \x01(\x0b\x32\x10.dspark.v1.Usage\x12\x30\n\x0bspeculation\x18\x05 \x01(\x0b\x32\x1b.dspark.v1.SpeculationStats\x12\'\n\x05steps\x18\x06 \x01(\x0b\x32\x18.dspark.v1.StepBreakdownB\r\n\x0bstop_reason\"\x13\n\x11ListModelsRequest\":\n\x12ListModelsResponse\x12$\n\x06models\x18\x01 \x03(\x0b\x32\x14.dspark.v1.ModelCard\"R\n\tModelCard\x12\n\n\x02id\x18\x01 \x01(\t\x12\x15\n\rmax_model_len\x18\x02 \x01(\r\x12\x0f\n\x07sources\x18\x03 \x03(\t\x12\x11\n\texactness\x18\x04 \x01(\t2\xa4\x01\n\x10InferenceService\x12\x45\n\x08Generate\x12\x1a.dspark.v1.GenerateRequest\x1a\x1b.dspark.v1.GenerateResponse0\x01\x12I\n\nListModels\x12\x1c.dspark.v1.ListModelsRequest\x1a\x1d.dspark.v1.ListModelsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,27 +33,31 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'dspark.v1.inference_service
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GENERATEREQUEST']._serialized_start=75
-  _globals['_GENERATEREQUEST']._serialized_end=504
-  _globals['_TOKENIDS']._serialized_start=506
-  _globals['_TOKENIDS']._serialized_end=529
-  _globals['_CHATPROMPT']._serialized_start=531
-  _globals['_CHATPROMPT']._serialized_end=585
-  _globals['_CHATMESSAGE']._serialized_start=587
-  _globals['_CHATMESSAGE']._serialized_end=631
-  _globals['_GENERATERESPONSE']._serialized_start=634
-  _globals['_GENERATERESPONSE']._serialized_end=800
-  _globals['_GENERATESTARTED']._serialized_start=802
-  _globals['_GENERATESTARTED']._serialized_end=891
-  _globals['_GENERATECHUNK']._serialized_start=893
-  _globals['_GENERATECHUNK']._serialized_end=963
-  _globals['_GENERATECOMPLETE']._serialized_start=966
-  _globals['_GENERATECOMPLETE']._serialized_end=1219
-  _globals['_LISTMODELSREQUEST']._serialized_start=1221
-  _globals['_LISTMODELSREQUEST']._serialized_end=1240
-  _globals['_LISTMODELSRESPONSE']._serialized_start=1242
-  _globals['_LISTMODELSRESPONSE']._serialized_end=1300
-  _globals['_MODELCARD']._serialized_start=1302
-  _globals['_MODELCARD']._serialized_end=1384
-  _globals['_INFERENCESERVICE']._serialized_start=1387
-  _globals['_INFERENCESERVICE']._serialized_end=1551
+  _globals['_GENERATEREQUEST']._serialized_end=523
+  _globals['_TOKENIDS']._serialized_start=525
+  _globals['_TOKENIDS']._serialized_end=548
+  _globals['_CHATPROMPT']._serialized_start=550
+  _globals['_CHATPROMPT']._serialized_end=604
+  _globals['_CHATMESSAGE']._serialized_start=606
+  _globals['_CHATMESSAGE']._serialized_end=650
+  _globals['_GENERATERESPONSE']._serialized_start=653
+  _globals['_GENERATERESPONSE']._serialized_end=819
+  _globals['_GENERATESTARTED']._serialized_start=821
+  _globals['_GENERATESTARTED']._serialized_end=910
+  _globals['_GENERATECHUNK']._serialized_start=913
+  _globals['_GENERATECHUNK']._serialized_end=1078
+  _globals['_TOKENLOGPROBS']._serialized_start=1080
+  _globals['_TOKENLOGPROBS']._serialized_end=1195
+  _globals['_TOPLOGPROB']._serialized_start=1197
+  _globals['_TOPLOGPROB']._serialized_end=1259
+  _globals['_GENERATECOMPLETE']._serialized_start=1262
+  _globals['_GENERATECOMPLETE']._serialized_end=1515
+  _globals['_LISTMODELSREQUEST']._serialized_start=1517
+  _globals['_LISTMODELSREQUEST']._serialized_end=1536
+  _globals['_LISTMODELSRESPONSE']._serialized_start=1538
+  _globals['_LISTMODELSRESPONSE']._serialized_end=1596
+  _globals['_MODELCARD']._serialized_start=1598
+  _globals['_MODELCARD']._serialized_end=1680
+  _globals['_INFERENCESERVICE']._serialized_start=1683
+  _globals['_INFERENCESERVICE']._serialized_end=1847
 # @@protoc_insertion_point(module_scope)

@@ -268,7 +268,7 @@ class AdmissionResult(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., num_cached_tokens: _Optional[int] = ...) -> None: ...
 
 class WorkResult(_message.Message):
-    __slots__ = ("request_id", "epoch", "status", "num_computed_tokens", "committed_token_ids", "accepted_nodes", "finish_reason", "stop_token_id", "row_token_ids", "top_token_ids", "known_epoch", "features")
+    __slots__ = ("request_id", "epoch", "status", "num_computed_tokens", "committed_token_ids", "accepted_nodes", "finish_reason", "stop_token_id", "row_token_ids", "top_token_ids", "known_epoch", "features", "logprobs", "prompt_logprobs")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -281,6 +281,8 @@ class WorkResult(_message.Message):
     TOP_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     KNOWN_EPOCH_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
+    LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     epoch: int
     status: WorkStatus
@@ -293,4 +295,6 @@ class WorkResult(_message.Message):
     top_token_ids: _containers.RepeatedScalarFieldContainer[int]
     known_epoch: int
     features: _features_pb2.Features
-    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., status: _Optional[_Union[WorkStatus, str]] = ..., num_computed_tokens: _Optional[int] = ..., committed_token_ids: _Optional[_Iterable[int]] = ..., accepted_nodes: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[_sampling_pb2.FinishReason, str]] = ..., stop_token_id: _Optional[int] = ..., row_token_ids: _Optional[_Iterable[int]] = ..., top_token_ids: _Optional[_Iterable[int]] = ..., known_epoch: _Optional[int] = ..., features: _Optional[_Union[_features_pb2.Features, _Mapping]] = ...) -> None: ...
+    logprobs: _sampling_pb2.Logprobs
+    prompt_logprobs: _sampling_pb2.Logprobs
+    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., status: _Optional[_Union[WorkStatus, str]] = ..., num_computed_tokens: _Optional[int] = ..., committed_token_ids: _Optional[_Iterable[int]] = ..., accepted_nodes: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[_sampling_pb2.FinishReason, str]] = ..., stop_token_id: _Optional[int] = ..., row_token_ids: _Optional[_Iterable[int]] = ..., top_token_ids: _Optional[_Iterable[int]] = ..., known_epoch: _Optional[int] = ..., features: _Optional[_Union[_features_pb2.Features, _Mapping]] = ..., logprobs: _Optional[_Union[_sampling_pb2.Logprobs, _Mapping]] = ..., prompt_logprobs: _Optional[_Union[_sampling_pb2.Logprobs, _Mapping]] = ...) -> None: ...

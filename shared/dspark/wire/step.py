@@ -16,6 +16,7 @@ from dspark.step import (
 from dspark.v1 import verifier_service_pb2 as pb
 from dspark.wire.features import features_from_proto, features_to_proto
 from dspark.wire.kv_blocks import layout_from_proto, layout_to_proto
+from dspark.wire.logprobs import logprobs_from_proto, logprobs_to_proto
 from dspark.wire.sampling import (
     finish_reason_from_proto,
     finish_reason_to_proto,
@@ -150,6 +151,8 @@ def _result_to_proto(result: WorkResult) -> pb.WorkResult:
         top_token_ids=result.top_token_ids,
         known_epoch=result.known_epoch,
         features=None if result.features is None else features_to_proto(result.features),
+        logprobs=logprobs_to_proto(result.logprobs),
+        prompt_logprobs=logprobs_to_proto(result.prompt_logprobs),
     )
 
 
@@ -167,6 +170,8 @@ def _result_from_proto(message: pb.WorkResult) -> WorkResult:
         top_token_ids=tuple(message.top_token_ids),
         known_epoch=message.known_epoch,
         features=features_from_proto(message.features),
+        logprobs=logprobs_from_proto(message.logprobs),
+        prompt_logprobs=logprobs_from_proto(message.prompt_logprobs),
     )
 
 
