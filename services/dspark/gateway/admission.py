@@ -6,6 +6,7 @@ import secrets
 from dataclasses import dataclass
 
 from dspark.errors import ContextLength, InvalidArgument, ModelNotFound
+from dspark.gateway.bad_words import bad_word_runs, check_bad_words
 from dspark.gateway.caller import current_caller
 from dspark.gateway.chat_template import ChatTemplate
 from dspark.gateway.client_request import (
@@ -21,6 +22,7 @@ from dspark.gateway.shortened import shortened
 from dspark.gateway.token_source import GenerationRequest, SchedulerInfo
 from dspark.gateway.tokenizer import TextTokenizer
 from dspark.sampling import SamplingParams, SpeculationParams
+from dspark.sampling_limits import check_leaves_tokens
 
 DEFAULT_MAX_TOKENS = 16
 ROLES = ("system", "user", "assistant")
@@ -57,14 +59,16 @@ class Admission:
         if client.model is not None and client.model != self._config.model_name:
             raise ModelNotFound(shortened(client.model), self._config.model_name)
         self._check_stop_strings(client.stop_strings)
+        check_bad_words(client.bad_word_texts)
         self._check_speculation(client.speculation)
         self._check_options(client)
         info = self._monitor.require_info()
         token_ids = await self._token_ids(client.prompt, info.max_request_tokens)
         self._check_token_ids(token_ids, client.prompt, info)
         max_tokens = _max_tokens(client, len(token_ids), info)
-        sampling = _sampling(client, max_tokens)
+        sampling = _sampling(client, max_tokens, self._bad_words(client))
         sampling.validate(info.vocab_size)
+        check_leaves_tokens(sampling, info.eos_token_ids, info.vocab_size)
         request = GenerationRequest(
             request_id=client.request_id,
             prompt_token_ids=token_ids,
@@ -78,6 +82,9 @@ class Admission:
             tenant=current_caller().share_of(client.user),
         )
         return Admitted(request, info)
+
+    def _bad_words(self, client: ClientRequest) -> tuple[tuple[int, ...], ...]:
+        return client.bad_words + bad_word_runs(client.bad_word_texts, self._tokenizer.encode_now)
 
     async def _token_ids(self, prompt: Prompt, limit: int) -> tuple[int, ...]:
         match prompt:
@@ -154,6 +161,7 @@ class Admission:
     def _check_options(self, client: ClientRequest) -> None:
         _check_range("priority", client.priority, -MAX_INT32 - 1, MAX_INT32)
         _check_range("top_k", client.top_k, -1, MAX_UINT32)
+        _check_range("min_tokens", client.min_tokens, 0, MAX_UINT32)
         if len(client.cache_salt) > MAX_CACHE_SALT_CHARS:
             raise InvalidArgument(
                 "cache_salt", f"may have at most {MAX_CACHE_SALT_CHARS} characters"
@@ -188,8 +196,14 @@ def _max_tokens(client: ClientRequest, num_prompt_tokens: int, info: SchedulerIn
     return client.max_tokens
 
 
-def _sampling(client: ClientRequest, max_tokens: int) -> SamplingParams:
+def _sampling(
+    client: ClientRequest, max_tokens: int, bad_words: tuple[tuple[int, ...], ...]
+) -> SamplingParams:
     stated = {
+        "repetition_penalty": client.repetition_penalty,
+        "presence_penalty": client.presence_penalty,
+        "frequency_penalty": client.frequency_penalty,
+        "min_tokens": client.min_tokens,
         "temperature": client.temperature,
         "top_p": client.top_p,
         "min_p": client.min_p,
@@ -200,5 +214,16 @@ def _sampling(client: ClientRequest, max_tokens: int) -> SamplingParams:
         seed=secrets.randbits(63) if client.seed is None else client.seed,
         max_tokens=max_tokens,
         stop_token_ids=frozenset(client.stop_token_ids),
+        logit_bias=client.logit_bias,
+        bad_words=bad_words,
+        allowed_token_ids=frozenset(client.allowed_token_ids),
+        logprobs=client.logprobs,
+        prompt_logprobs=_prompt_logprobs(client),
         **{name: value for name, value in stated.items() if value is not None},  # type: ignore[arg-type]
     )
+
+
+def _prompt_logprobs(client: ClientRequest) -> int | None:
+    """What the prompt is asked for by itself, and as the beginning of the answer."""
+    asked = [client.prompt_logprobs, client.logprobs if client.echo else None]
+    return max((count for count in asked if count is not None), default=None)

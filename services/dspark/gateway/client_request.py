@@ -58,6 +58,20 @@ class ClientRequest:
     max_tokens: int | None = None
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    # (token id, what is added to its logit)
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    # token runs, and texts that are yet to be encoded
+    bad_words: tuple[tuple[int, ...], ...] = ()
+    bad_word_texts: tuple[str, ...] = ()
+    allowed_token_ids: tuple[int, ...] = ()
+    min_tokens: int | None = None
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    # whether the answer begins with the prompt
+    echo: bool = False
     stop_strings: tuple[str, ...] = ()
     speculation: SpeculationParams = field(default_factory=SpeculationParams)
     cache_salt: str = ""

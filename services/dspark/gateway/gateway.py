@@ -23,6 +23,7 @@ class Gateway:
 
     config: GatewayConfig
     source: TokenSource
+    tokenizer: TextTokenizer
     monitor: SchedulerMonitor
     admission: Admission
     generation: GenerationService
@@ -50,6 +51,7 @@ def make_gateway(config: GatewayConfig, source: TokenSource) -> Gateway:
     return Gateway(
         config=config,
         source=source,
+        tokenizer=tokenizer,
         monitor=monitor,
         admission=Admission(config, tokenizer, template, monitor),
         generation=GenerationService(source, tokenizer, metrics.books, lifecycle, timeout_s),

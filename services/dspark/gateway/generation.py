@@ -81,7 +81,9 @@ class GenerationService:
     ) -> AsyncGenerator[TextChunk | Completed, None]:
         ends = _end_token_ids(request, eos_token_ids)
         detokenizer = self._tokenizer.detokenizer(request.prompt_token_ids)
-        assembler = TextAssembler(detokenizer, ends, request.stop_strings)
+        assembler = TextAssembler(
+            detokenizer, ends, request.stop_strings, request.sampling.min_tokens
+        )
         resumed = resumed_stream(
             self._source, request, ends, self._timeout_s, self._books.lost_scheduler
         )

@@ -20,7 +20,8 @@ from dspark.gateway.client_request import (
     TokenPrompt,
 )
 from dspark.gateway.gateway import Gateway
-from dspark.gateway.generation_events import Completed, Event, Started
+from dspark.gateway.generation_events import Completed, Started
+from dspark.gateway.logprobs_wire import chunk_to_proto
 from dspark.gateway.request_id import check_request_id, draw_request_id
 from dspark.gateway.request_trace import CHAT, TEXT, current_trace, traced
 from dspark.gateway.text_assembly import TextChunk
@@ -37,6 +38,7 @@ from dspark.wire.sampling import (
     stats_to_proto,
     usage_to_proto,
 )
+from dspark.wire.sampling_options import stated_lists, stated_options
 
 SERVICE_NAME = "dspark.v1.InferenceService"
 
@@ -59,9 +61,13 @@ class InferenceServicer(pb_grpc.InferenceServiceServicer):
                 trace.asked(client, is_stream=True)
             admitted = await self._gateway.admission.admit(client)
             events = self._gateway.generation.run(admitted.request, admitted.info.eos_token_ids)
+            prompt, spell = admitted.request.prompt_token_ids, self._gateway.tokenizer.token_bytes
             async with aclosing(events):
                 async for event in events:
-                    yield event_to_proto(event, self._gateway.config.model_name)
+                    if isinstance(event, TextChunk):
+                        yield pb.GenerateResponse(chunk=chunk_to_proto(event, prompt, spell))
+                    else:
+                        yield event_to_proto(event, self._gateway.config.model_name)
 
     async def ListModels(
         self, request: pb.ListModelsRequest, context: aio.ServicerContext[Any, Any]
@@ -93,11 +99,14 @@ def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:
         ),
         request_class=request_class_from_proto(request.request_class),
         user=request.user,
+        bad_word_texts=tuple(request.bad_words),
         **stated_scalars(request.sampling),
+        **stated_options(request.sampling),
+        **stated_lists(request.sampling),
     )
 
 
-def event_to_proto(event: Event, model: str) -> pb.GenerateResponse:
+def event_to_proto(event: Started | Completed, model: str) -> pb.GenerateResponse:
     match event:
         case Started():
             started = pb.GenerateStarted(
@@ -107,11 +116,6 @@ def event_to_proto(event: Event, model: str) -> pb.GenerateResponse:
                 seed=event.seed,
             )
             return pb.GenerateResponse(started=started)
-        case TextChunk():
-            chunk = pb.GenerateChunk(
-                text=event.text, token_ids=event.token_ids, num_accepted=event.num_accepted
-            )
-            return pb.GenerateResponse(chunk=chunk)
         case Completed():
             return pb.GenerateResponse(complete=_complete_to_proto(event))
 

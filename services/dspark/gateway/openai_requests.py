@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -30,6 +31,7 @@ from dspark.gateway.shortened import shortened
 from dspark.gateway.unicode_text import LONE_SURROGATE
 from dspark.gateway.unsupported_fields import drop_neutral
 from dspark.sampling import SpeculationParams
+from dspark.sampling_limits import MAX_TOP_LOGPROBS
 
 Body = TypeVar("Body", bound=BaseModel)
 # Where pydantic's own words speak of Python, not of JSON.
@@ -69,7 +71,8 @@ def parse_chat(fields: Mapping[str, Any]) -> ChatBody:
 def completion_request(body: CompletionBody, request_id: str) -> ClientRequest:
     prompt: Prompt
     prompt = TextPrompt(body.prompt) if isinstance(body.prompt, str) else TokenPrompt(body.prompt)
-    return _client_request(body, prompt, body.max_tokens, request_id)
+    client = _client_request(body, prompt, body.max_tokens, request_id)
+    return replace(client, logprobs=body.logprobs, echo=bool(body.echo))
 
 
 def chat_request(body: ChatBody, request_id: str) -> ClientRequest:
@@ -77,7 +80,17 @@ def chat_request(body: ChatBody, request_id: str) -> ClientRequest:
     max_tokens = (
         body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     )
-    return _client_request(body, ChatPrompt(messages), max_tokens, request_id)
+    client = _client_request(body, ChatPrompt(messages), max_tokens, request_id)
+    return replace(client, logprobs=_chat_logprobs(body))
+
+
+def _chat_logprobs(body: ChatBody) -> int | None:
+    num_top = body.top_logprobs or 0
+    if not 0 <= num_top <= MAX_TOP_LOGPROBS:
+        raise InvalidArgument("top_logprobs", f"must be from 0 to {MAX_TOP_LOGPROBS}")
+    if num_top and not body.logprobs:
+        raise InvalidArgument("top_logprobs", "needs logprobs to be true")
+    return num_top if body.logprobs else None
 
 
 def _client_request(
@@ -85,6 +98,8 @@ def _client_request(
 ) -> ClientRequest:
     if body.stream_options is not None and not body.stream:
         raise InvalidArgument("stream_options", "needs stream to be true")
+    if body.prompt_logprobs is not None and body.stream:
+        raise InvalidArgument("prompt_logprobs", "needs stream to be false")
     return ClientRequest(
         request_id=request_id,
         prompt=prompt,
@@ -97,6 +112,14 @@ def _client_request(
         max_tokens=max_tokens,
         stop_token_ids=tuple(body.stop_token_ids or ()),
         ignore_eos=body.ignore_eos,
+        repetition_penalty=body.repetition_penalty,
+        presence_penalty=body.presence_penalty,
+        frequency_penalty=body.frequency_penalty,
+        logit_bias=body.logit_bias,
+        bad_word_texts=body.bad_words,
+        allowed_token_ids=tuple(body.allowed_token_ids or ()),
+        min_tokens=body.min_tokens,
+        prompt_logprobs=body.prompt_logprobs,
         stop_strings=body.stop,
         speculation=_speculation(body.speculation),
         cache_salt=body.cache_salt or "",

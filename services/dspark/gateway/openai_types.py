@@ -43,6 +43,28 @@ def _check_stop(value: Any) -> tuple[str, ...]:
     raise PydanticCustomError("stop", "must be a string or a list of strings")
 
 
+def _check_bias(value: Any) -> tuple[tuple[int, float], ...]:
+    """Token ids as JSON spells keys, without those whose bias is none."""
+    if value is None:
+        return ()
+    if not isinstance(value, dict):
+        raise PydanticCustomError("logit_bias", "must be an object of token ids and numbers")
+    for key, bias in value.items():
+        if not (key.isascii() and key.isdecimal() and len(key) <= 10):
+            raise PydanticCustomError("logit_bias", "must have token ids as its keys")
+        if type(bias) not in (int, float):
+            raise PydanticCustomError("logit_bias", "must have numbers as its values")
+    return tuple((int(key), bias) for key, bias in value.items() if bias != 0)
+
+
+def _check_bad_words(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(map(_check_text, value))
+    raise PydanticCustomError("bad_words", "must be a list of strings")
+
+
 def _either(*schemas: dict[str, Any]) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": list(schemas)})
 
@@ -53,6 +75,15 @@ _IDS = {"type": "array", "items": {"type": "integer"}}
 PromptField = Annotated[Any, PlainValidator(_check_prompt), _either(_TEXT, _IDS)]
 StopField = Annotated[
     Any, PlainValidator(_check_stop), _either(_TEXT, {"type": "array", "items": _TEXT})
+]
+
+BiasField = Annotated[
+    Any,
+    PlainValidator(_check_bias),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "number"}}),
+]
+BadWordsField = Annotated[
+    Any, PlainValidator(_check_bad_words), WithJsonSchema({"type": "array", "items": _TEXT})
 ]
 
 
@@ -102,6 +133,14 @@ class CommonFields(_Strict):
     stop: StopField = ()
     stop_token_ids: list[int] | None = None
     ignore_eos: bool | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: BiasField = ()
+    bad_words: BadWordsField = ()
+    allowed_token_ids: list[int] | None = Field(None, min_length=1)
+    min_tokens: int | None = None
+    prompt_logprobs: int | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     user: Text | None = None
@@ -117,6 +156,8 @@ class CompletionBody(CommonFields):
     """POST /v1/completions."""
 
     prompt: PromptField
+    logprobs: int | None = None
+    echo: bool | None = None
 
 
 class ChatBody(CommonFields):
@@ -124,3 +165,5 @@ class ChatBody(CommonFields):
 
     messages: list[Message] = Field(min_length=1)
     max_completion_tokens: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None

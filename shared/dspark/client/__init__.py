@@ -3,7 +3,14 @@
 from dspark.client.async_client import AsyncClient, AsyncStream
 from dspark.client.closed import ClientClosed
 from dspark.client.options import GenerateOptions, Prompt
-from dspark.client.results import Chunk, Completion, Model, Started
+from dspark.client.results import (
+    Chunk,
+    Completion,
+    Model,
+    Started,
+    TokenLogprobs,
+    TopLogprob,
+)
 from dspark.client.sync_client import Client, Stream
 from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, SpeculationParams
@@ -25,4 +32,6 @@ __all__ = [
     "Started",
     "Stream",
     "TlsFiles",
+    "TokenLogprobs",
+    "TopLogprob",
 ]

@@ -44,4 +44,6 @@ class Collector:
             ttft_ms=((times[0] if times else now) - self._sent_at) * 1e3,
             itl_ms=tuple((b - a) * 1e3 for a, b in pairwise(times)),
             elapsed_ms=(now - self._sent_at) * 1e3,
+            logprobs=tuple(told for chunk in self._chunks for told in chunk.logprobs),
+            prompt_logprobs=tuple(told for chunk in self._chunks for told in chunk.prompt_logprobs),
         )

@@ -16,7 +16,9 @@ class GenerateOptions(TypedDict, total=False):
     """Keyword options of ``generate`` and ``stream``; absent or None means the server's default.
 
     ``stop`` has stop strings, ``request_class`` is a RequestClass or its word, ``speculation`` is
-    True, False or SpeculationParams, ``timeout`` is a deadline for the whole call in seconds. The
+    True, False or SpeculationParams, ``timeout`` is a deadline for the whole call in seconds.
+    ``logit_bias`` maps token ids to what is added to their logits, ``bad_words`` has texts or token
+    runs, ``logprobs`` and ``prompt_logprobs`` say how many likely tokens to tell beside each. The
     others: protos/dspark/v1/inference_service.proto and sampling.proto.
     """
 
@@ -30,6 +32,15 @@ class GenerateOptions(TypedDict, total=False):
     stop: str | Sequence[str] | None
     stop_token_ids: Sequence[int] | None
     ignore_eos: bool | None
+    repetition_penalty: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    logit_bias: Mapping[int, float] | None
+    bad_words: Sequence[str | Sequence[int]] | None
+    allowed_token_ids: Sequence[int] | None
+    min_tokens: int | None
+    logprobs: int | None
+    prompt_logprobs: int | None
     speculation: bool | SpeculationParams | None
     cache_salt: str | None
     priority: int | None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dspark.client.options import GenerateOptions, Prompt
-from dspark.client.results import Chunk, Finished, Model, Started
+from dspark.client.results import Chunk, Finished, Model, Started, TokenLogprobs, TopLogprob
 from dspark.errors import InvalidArgument
 from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, SpeculationParams
@@ -21,6 +21,7 @@ from dspark.wire.sampling import (
     stats_from_proto,
     usage_from_proto,
 )
+from dspark.wire.sampling_options import OPTION_SCALARS
 
 _DIRECT = ("model", "request_id", "cache_salt", "priority", "use_prefix_cache", "user")
 _MESSAGE_KEYS = {"role", "content"}
@@ -38,8 +39,14 @@ def request_to_proto(prompt: Prompt, options: GenerateOptions) -> pb.GenerateReq
     _set_prompt(request, prompt)
     for name in _DIRECT:
         _set(request, name, given)
-    for name in SAMPLING_SCALARS:
+    for name in (*SAMPLING_SCALARS, *OPTION_SCALARS):
         _set(request.sampling, name, given)
+    if "logit_bias" in given:
+        _add_bias(request.sampling, given["logit_bias"])
+    if "bad_words" in given:
+        _add_bad_words(request, given["bad_words"])
+    if "allowed_token_ids" in given:
+        _extend(request.sampling.allowed_token_ids, "allowed_token_ids", given["allowed_token_ids"])
     if "stop" in given:
         stop = given["stop"]
         _extend(request.stop_strings, "stop", (stop,) if isinstance(stop, str) else stop)
@@ -57,7 +64,18 @@ def started_from_proto(message: pb.GenerateStarted) -> Started:
 
 
 def chunk_from_proto(message: pb.GenerateChunk) -> Chunk:
-    return Chunk(message.text, tuple(message.token_ids), message.num_accepted)
+    return Chunk(
+        message.text,
+        tuple(message.token_ids),
+        message.num_accepted,
+        tuple(map(_logprobs, message.logprobs)),
+        tuple(map(_logprobs, message.prompt_logprobs)),
+    )
+
+
+def _logprobs(message: pb.TokenLogprobs) -> TokenLogprobs:
+    top = tuple(TopLogprob(each.token_id, each.logprob, each.bytes) for each in message.top)
+    return TokenLogprobs(message.token_id, message.logprob, message.rank, message.bytes, top)
 
 
 def finished_from_proto(message: pb.GenerateComplete) -> Finished:
@@ -92,6 +110,26 @@ def _extend(repeated: Any, name: str, values: Any) -> None:
         repeated.extend(values)
     except (TypeError, ValueError) as error:
         raise InvalidArgument(name, str(error)) from error
+
+
+def _add_bias(sampling: sampling_pb2.SamplingParams, bias: Any) -> None:
+    if not isinstance(bias, Mapping):
+        raise InvalidArgument("logit_bias", "must map token ids to numbers")
+    for token_id, value in bias.items():
+        try:
+            sampling.logit_bias.add(token_id=token_id, bias=value)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgument("logit_bias", str(error)) from error
+
+
+def _add_bad_words(request: pb.GenerateRequest, words: Any) -> None:
+    if isinstance(words, str) or not isinstance(words, Sequence):
+        raise InvalidArgument("bad_words", "must be a list of texts or token runs")
+    for word in words:
+        if isinstance(word, str):
+            _extend(request.bad_words, "bad_words", (word,))
+        else:
+            _extend(request.sampling.bad_words.add().token_ids, "bad_words", word)
 
 
 def _set_prompt(request: pb.GenerateRequest, prompt: Prompt) -> None:
