@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from dspark.logprobs import TokenLogprobs
 from dspark.sampling import FinishReason, SamplingParams
 from dspark.step import (
     SequenceAdmission,
@@ -66,7 +67,7 @@ def fake_engine(
     max_model_len: int = 512,
     eos_token_ids: frozenset[int] = frozenset(),
     clock: Callable[[], float] | None = None,
-    **settings: float,
+    **settings: object,
 ) -> tuple[Engine, CheckedRunner]:
     """An engine whose every forward pass is checked, and its runner."""
     kv = FakeKvStore(num_blocks * block_size, block_size)
@@ -120,6 +121,8 @@ class Client:
     cache_salt: str = ""
     use_prefix_cache: bool = True
     committed: list[int] = field(default_factory=list)
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
+    prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
     num_accepted: int = 0
     cached_tokens: int = 0
     finish_reason: FinishReason | None = None
@@ -153,6 +156,8 @@ class Client:
         if result.committed_token_ids and result.finish_reason is not FinishReason.ERROR:
             assert len(result.committed_token_ids) == len(result.accepted_nodes) + 1
         self.committed += result.committed_token_ids
+        self.logprobs += result.logprobs
+        self.prompt_logprobs += result.prompt_logprobs
         self.num_accepted += len(result.accepted_nodes)
         self.finish_reason = result.finish_reason
 
