@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -21,10 +21,11 @@ from dspark.gateway.client_request import (
 )
 from dspark.gateway.gateway import Gateway
 from dspark.gateway.generation_events import Completed, Started
-from dspark.gateway.logprobs_wire import chunk_to_proto
 from dspark.gateway.request_id import check_request_id, draw_request_id
 from dspark.gateway.request_trace import CHAT, TEXT, current_trace, traced
 from dspark.gateway.text_assembly import TextChunk
+from dspark.gateway.token_bytes import Spell
+from dspark.logprobs import TokenLogprobs
 from dspark.telemetry import current
 from dspark.telemetry.grpc_carrier import carrier_of
 from dspark.v1 import inference_service_pb2 as pb
@@ -118,6 +119,39 @@ def event_to_proto(event: Started | Completed, model: str) -> pb.GenerateRespons
             return pb.GenerateResponse(started=started)
         case Completed():
             return pb.GenerateResponse(complete=_complete_to_proto(event))
+
+
+def chunk_to_proto(
+    chunk: TextChunk, prompt_token_ids: Sequence[int], spell: Spell
+) -> pb.GenerateChunk:
+    """``prompt_token_ids`` are the request's."""
+    prompt = zip(prompt_token_ids[1:], chunk.prompt_logprobs, strict=False)
+    return pb.GenerateChunk(
+        text=chunk.text,
+        token_ids=chunk.token_ids,
+        num_accepted=chunk.num_accepted,
+        logprobs=_logprobs_to_proto(zip(chunk.token_ids, chunk.logprobs, strict=False), spell),
+        prompt_logprobs=_logprobs_to_proto(prompt, spell),
+    )
+
+
+def _logprobs_to_proto(
+    told: Iterable[tuple[int, TokenLogprobs]], spell: Spell
+) -> list[pb.TokenLogprobs]:
+    """One entry for each token of which something is told."""
+    return [
+        pb.TokenLogprobs(
+            token_id=token_id,
+            logprob=logprobs.logprob,
+            rank=logprobs.rank,
+            bytes=spell(token_id),
+            top=[
+                pb.TopLogprob(token_id=i, logprob=logprob, bytes=spell(i))
+                for i, logprob in zip(logprobs.top_token_ids, logprobs.top_logprobs, strict=True)
+            ],
+        )
+        for token_id, logprobs in told
+    ]
 
 
 def _complete_to_proto(end: Completed) -> pb.GenerateComplete:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,12 @@ class TokenCounts:
         if with_prompt:
             for token_id in history.tokens.ids[: history.num_prompt_tokens].tolist():
                 self._place_of(token_id)
+        self._arrays = self._as_arrays()
 
     def along(self, path: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Ids [num_different], each once, and how often the output and then ``path`` have each."""
         self._catch_up()
-        ids = np.array(self._ids, dtype=np.int64)
-        counts = np.array(self._counts, dtype=np.float32)
+        ids, counts = self._arrays
         new = list(dict.fromkeys(token for token in path if token not in self._places))
         places = {token: len(ids) + place for place, token in enumerate(new)}
         ids = np.concatenate([ids, np.array(new, dtype=np.int64)])
@@ -41,12 +41,15 @@ class TokenCounts:
 
     def _catch_up(self) -> None:
         tokens = self._history.tokens
-        self._count(tokens.ids[self._num_seen :].tolist())
-        self._num_seen = len(tokens)
-
-    def _count(self, token_ids: Iterable[int]) -> None:
-        for token_id in token_ids:
+        if len(tokens) == self._num_seen:
+            return
+        for token_id in tokens.ids[self._num_seen :].tolist():
             self._counts[self._place_of(token_id)] += 1
+        self._num_seen = len(tokens)
+        self._arrays = self._as_arrays()
+
+    def _as_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        return np.array(self._ids, dtype=np.int64), np.array(self._counts, dtype=np.float32)
 
     def _place_of(self, token_id: int) -> int:
         place = self._places.setdefault(token_id, len(self._ids))
