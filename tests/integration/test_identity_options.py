@@ -17,6 +17,7 @@ import torch
 
 from dspark.sampling import SamplingParams
 from dspark.verifier.config import VerifierConfig
+from dspark.verifier.engine_settings import EngineSettings
 from harness.known_outputs import KnownOutputs
 from harness.mixed_jobs import random_prompts
 from harness.plain_options import changed_logits, drawn_log_probabilities
@@ -223,3 +224,21 @@ def _check_logprobs(job: Job, streamed: Streamed, mode: str) -> None:
     assert len(streamed.prompt_logprobs) == len(job.prompt) - 1
     for place, told in enumerate(streamed.prompt_logprobs):
         assert told.logprob == pytest.approx(raw[place, job.prompt[place + 1]].item(), abs=1e-4)
+
+
+async def test_a_long_prompt_is_told_of_over_more_steps_than_were_planned(model_dir: Path) -> None:
+    """The verifier computes fewer rows of it in a step than the scheduler asks for."""
+    prompt = tuple(random_prompts(40, VOCAB_SIZE, seed=3)[0] * 6)
+    sampling = SamplingParams(temperature=0.8, seed=5, max_tokens=8, logprobs=1, prompt_logprobs=3)
+    job = Job(prompt, sampling)
+    assert len(prompt) > 2 * EngineSettings(num_blocks=1).max_prompt_logits
+    async with stacks(model_dir, "random", [job], LARGE_POOL) as (stack, plain):
+        again = await stack.run_together([job] * 3, use_prefix_cache=True)
+        assert_same(again, plain * 3)
+    logits = teacher_forced([*prompt, *plain[0].token_ids])
+    raw = torch.log_softmax(logits.double(), -1)
+    assert len(plain[0].prompt_logprobs) == len(prompt) - 1
+    for place, told in enumerate(plain[0].prompt_logprobs):
+        assert told.logprob == pytest.approx(raw[place, prompt[place + 1]].item(), abs=1e-4)
+        best = raw[place].topk(3).values.tolist()
+        assert told.top_logprobs == pytest.approx(best, abs=1e-4)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from dspark.sampling import FinishReason, SamplingParams
 from harness.fake_model import FakeModel
 from harness.plain_options import PlainRun, decode_plainly, drawn_log_probabilities, log_softmax
-from harness.scripted_drafters import KnownText
+from harness.scripted_drafters import NAMES, KnownText
 from harness.verifier_engine import Client, Driver, fake_engine
 
 MODEL = FakeModel()
@@ -214,3 +216,67 @@ def test_a_request_that_may_draw_nothing_ends_with_an_error() -> None:
     Driver(engine).run(request)
     assert (request.committed, request.finish_reason) == ([4], FinishReason.ERROR)
     assert engine.pool.num_in_use == 0
+
+
+ALLOWED = [frozenset(), frozenset(range(1, 12)), frozenset(range(0, MODEL.vocab_size, 2))]
+
+
+def any_options(chance: random.Random) -> SamplingParams:
+    max_tokens = chance.randint(1, 24)
+    tokens = range(MODEL.vocab_size)
+    biased = chance.sample(tokens, chance.randint(0, 4))
+    return SamplingParams(
+        temperature=chance.choice([0.0, 0.8]),
+        seed=chance.randint(0, 3),
+        top_k=chance.choice([0, 3]),
+        top_p=chance.choice([1.0, 0.8]),
+        max_tokens=max_tokens,
+        ignore_eos=chance.random() < 0.5,
+        repetition_penalty=chance.choice([1.0, 1.5, 0.8]),
+        presence_penalty=chance.choice([0.0, 1.0, -1.0]),
+        frequency_penalty=chance.choice([0.0, 0.5]),
+        logit_bias=tuple((token, chance.uniform(-9, 9)) for token in biased),
+        bad_words=tuple(tuple(chance.choices(tokens, k=2)) for _ in range(chance.randint(0, 3))),
+        allowed_token_ids=chance.choice(ALLOWED),
+        min_tokens=chance.randint(0, max_tokens),
+        logprobs=chance.choice([None, 0, 3]),
+        prompt_logprobs=chance.choice([None, 0, 3]),
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_batches_chunks_prefix_hits_and_preemption_change_nothing(seed: int) -> None:
+    chance = random.Random(seed)
+    options = [any_options(chance) for _ in range(chance.randint(1, 4))]
+    engine, _ = fake_engine(num_blocks=96, eos_token_ids=EOS)
+    driver = Driver(engine)
+    waiting = [
+        replace(
+            client(params, chance.choice(NAMES)),
+            request_id=f"r{index}",
+            max_pending_rows=chance.choice([1, 3, 100]),
+            use_prefix_cache=chance.random() < 0.7,
+            committed=[],
+            logprobs=[],
+            prompt_logprobs=[],
+        )
+        for index, params in enumerate(options)
+    ]
+    requests, running = list(waiting), []
+    while waiting or running:
+        if waiting and (not running or chance.random() < 0.4):
+            running.append(waiting.pop())
+            driver.admit(running[-1])
+        if chance.random() < 0.1:
+            victim = chance.choice(running)
+            driver.step(releases=(victim.ref(),))
+            victim.epoch += 1
+            driver.admit(victim)
+        driver.work(*[request for request in running if chance.random() < 0.8])
+        running = [request for request in running if request.finish_reason is None]
+    for request in requests:
+        assert_right(request)
+        asks, tells_prompt = request.sampling.logprobs, request.sampling.prompt_logprobs
+        assert len(request.logprobs) == (0 if asks is None else len(request.committed))
+        assert len(request.prompt_logprobs) == (0 if tells_prompt is None else len(PROMPT) - 1)
+    assert len(engine.sequences) == 0 and engine.pool.num_in_use == 0
