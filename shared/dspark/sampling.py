@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from dspark.errors import InvalidArgument
+from dspark.structured_output import StructuredOutput
 
 MAX_TEMPERATURE = 100.0
 
@@ -32,6 +33,7 @@ class SamplingParams:
     max_tokens: int = 16
     stop_token_ids: frozenset[int] = field(default_factory=frozenset)
     ignore_eos: bool = False
+    structured: StructuredOutput | None = None
 
     def validate(self, vocab_size: int | None = None) -> None:
         """Raise InvalidArgument that names the first field out of range."""
@@ -83,6 +85,14 @@ class SpeculationStats:
     drafted: int = 0
     accepted: int = 0
     sources: dict[str, SourceCounts] = field(default_factory=dict)
+
+    def add_nodes(self, source: str, drafted: int, accepted: int) -> None:
+        """Count nodes that one source alone proposed."""
+        self.drafted += drafted
+        self.accepted += accepted
+        counts = self.sources.setdefault(source, SourceCounts())
+        counts.drafted += drafted
+        counts.accepted += accepted
 
 
 @dataclass(frozen=True, slots=True)

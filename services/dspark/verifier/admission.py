@@ -10,6 +10,8 @@ from dspark.step import SequenceAdmission, StepPlan
 from dspark.verifier.kv.block_table import BlockTable
 from dspark.verifier.sampling.sampler import Sampler
 from dspark.verifier.sequence import Sequence
+from dspark.verifier.structure.compiler import Structures
+from dspark.verifier.structure.guide import Guide
 from dspark.verifier.token_buffer import TokenBuffer
 
 
@@ -22,6 +24,7 @@ class Limits:
     max_pool_tokens: int
     eos_token_ids: frozenset[int]
     feature_layers: tuple[int, ...] = ()
+    can_structure: bool = False
 
 
 def check_plan(plan: StepPlan, limits: Limits) -> None:
@@ -30,6 +33,8 @@ def check_plan(plan: StepPlan, limits: Limits) -> None:
     for admission in plan.admissions:
         _check_tokens(admission, limits)
         admission.sampling.validate(limits.vocab_size)
+        if admission.sampling.structured is not None and not limits.can_structure:
+            raise InvalidArgument("sampling.structured", "the model has no tokenizer here")
         _check_budget(admission)
     for work in plan.work:
         if work.max_pending_rows < 1:
@@ -78,19 +83,39 @@ def _check_budget(admission: SequenceAdmission) -> None:
         )
 
 
-def new_sequence(admission: SequenceAdmission, limits: Limits, block_size: int) -> Sequence:
+def new_sequence(
+    admission: SequenceAdmission, limits: Limits, block_size: int, structures: Structures
+) -> Sequence:
     """The sequence of a checked admission, with no block yet."""
     sampling = admission.sampling
     eos = frozenset() if sampling.ignore_eos else limits.eos_token_ids
+    tokens = TokenBuffer(admission.token_ids)
+    guide = _guide(admission, tokens, limits, structures)
     return Sequence(
         request_id=admission.request_id,
         epoch=admission.epoch,
         sampling=sampling,
-        sampler=Sampler(sampling),
+        sampler=Sampler(sampling, () if guide is None else (guide,)),
         stop_token_ids=sampling.stop_token_ids | eos,
         num_prompt_tokens=admission.num_prompt_tokens,
         max_len=min(admission.num_prompt_tokens + sampling.max_tokens, limits.max_model_len),
-        tokens=TokenBuffer(admission.token_ids),
+        tokens=tokens,
         table=BlockTable(block_size),
         uses_prefix_cache=admission.use_prefix_cache,
+        guide=guide,
+    )
+
+
+def _guide(
+    admission: SequenceAdmission, tokens: TokenBuffer, limits: Limits, structures: Structures
+) -> Guide | None:
+    sampling = admission.sampling
+    if sampling.structured is None:
+        return None
+    return Guide(
+        structures.start(sampling.structured),
+        tokens,
+        admission.num_prompt_tokens,
+        end_ids=limits.eos_token_ids,
+        ignores_ends=sampling.ignore_eos,
     )

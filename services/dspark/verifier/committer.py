@@ -17,6 +17,7 @@ from dspark.verifier.sampling.walk import WalkResult, walk
 from dspark.verifier.scheduled_work import ScheduledWork
 from dspark.verifier.sequence import Sequence
 from dspark.verifier.sequence_table import SequenceTable
+from dspark.verifier.structure.tree_fit import FORCED
 
 _NO_WALK = WalkResult((), ())
 _NO_TOP = np.empty((0, 0), dtype=np.int64)
@@ -111,6 +112,7 @@ def _walk(entry: ScheduledWork, logits: NDArray[np.float32]) -> WalkResult:
 def _result(
     entry: ScheduledWork, walked: WalkResult, tops: NDArray[np.int64], features: FeatureRows
 ) -> WorkResult:
+    accepted = [entry.kept_nodes[node - 1] for node in walked.accepted_nodes]
     row_token_ids: tuple[int, ...] = ()
     if len(tops):
         row_token_ids = (int(entry.sequence.tokens.ids[-1]), *entry.tree.token_ids)
@@ -120,10 +122,12 @@ def _result(
         status=WorkStatus.DONE,
         num_computed_tokens=entry.end + len(walked.accepted_nodes),
         committed_token_ids=walked.committed_token_ids,
-        accepted_nodes=tuple(entry.kept_nodes[node - 1] + 1 for node in walked.accepted_nodes),
+        accepted_nodes=tuple(node + 1 for node in accepted if node != FORCED),
         finish_reason=walked.finish_reason,
         stop_token_id=walked.stop_token_id,
         row_token_ids=row_token_ids,
         top_token_ids=tuple(tops.ravel().tolist()),
         features=committed_features(entry, walked.accepted_nodes, features),
+        num_forced_nodes=entry.num_forced_nodes,
+        num_accepted_forced=accepted.count(FORCED),
     )

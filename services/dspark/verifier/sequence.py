@@ -8,6 +8,7 @@ from dspark.sampling import SamplingParams
 from dspark.verifier.kv.block_table import BlockTable
 from dspark.verifier.sampling.sampler import Sampler
 from dspark.verifier.sampling.walk import StopRules
+from dspark.verifier.structure.guide import Guide
 from dspark.verifier.token_buffer import TokenBuffer
 
 
@@ -36,6 +37,8 @@ class Sequence:
     num_cached_tokens: int = 0
     num_computed: int = 0
     last_touched: float = 0.0
+    # None where any text will do
+    guide: Guide | None = None
 
     @property
     def num_tokens(self) -> int:
@@ -46,5 +49,12 @@ class Sequence:
         """Tokens that may still be committed before max_tokens or the model's length ends it."""
         return self.max_len - self.num_tokens
 
+    @property
+    def may_draw(self) -> bool:
+        """Whether all that decides on the next token is at hand."""
+        return self.guide is None or self.guide.is_ready
+
     def stop_rules(self) -> StopRules:
-        return StopRules(self.stop_token_ids, self.num_remaining)
+        if self.guide is None:
+            return StopRules(self.stop_token_ids, self.num_remaining)
+        return StopRules(self.stop_token_ids, self.num_remaining, self.guide.is_complete)

@@ -17,6 +17,7 @@ from dspark.sampling import (
     Usage,
 )
 from dspark.v1 import sampling_pb2 as pb
+from dspark.wire.structured_output import structured_from_proto, structured_to_proto
 
 _FINISH_TO_PROTO = {
     FinishReason.STOP: pb.FINISH_REASON_STOP,
@@ -64,6 +65,7 @@ def sampling_to_proto(params: SamplingParams) -> pb.SamplingParams:
         max_tokens=params.max_tokens,
         stop_token_ids=sorted(params.stop_token_ids),
         ignore_eos=params.ignore_eos,
+        structured=None if params.structured is None else structured_to_proto(params.structured),
     )
 
 
@@ -78,7 +80,12 @@ def sampling_from_proto(message: pb.SamplingParams) -> SamplingParams:
     for name in SAMPLING_SCALARS:
         if name not in stated:
             raise InvalidArgument(f"sampling.{name}", "must be set between services")
-    return SamplingParams(stop_token_ids=frozenset(message.stop_token_ids), **stated)
+    structured = None
+    if message.HasField("structured"):
+        structured = structured_from_proto(message.structured)
+    return SamplingParams(
+        stop_token_ids=frozenset(message.stop_token_ids), structured=structured, **stated
+    )
 
 
 def speculation_to_proto(params: SpeculationParams) -> pb.SpeculationParams:
