@@ -30,7 +30,6 @@ _SHARED = _table(
         "repetition_penalty": (1,),
         "length_penalty": (1,),
         "logit_bias": ({},),
-        "response_format": ({"type": "text"},),
         "min_tokens": (0,),
         "bad_words": ([],),
         "echo": (False,),
@@ -44,9 +43,8 @@ _SHARED = _table(
         "logits_processors": ([],),
     },
     names=(
-        "best_of allowed_token_ids structured_outputs guided_json guided_regex guided_choice "
-        "guided_grammar guided_decoding_backend guided_whitespace_pattern structural_tag "
-        "prompt_logprobs truncate_prompt_tokens request_id kv_transfer_params vllm_xargs "
+        "best_of allowed_token_ids guided_decoding_backend guided_whitespace_pattern "
+        "structural_tag prompt_logprobs truncate_prompt_tokens request_id kv_transfer_params vllm_xargs "
         "mm_processor_kwargs prompt_embeds"
     ),
 )
@@ -76,6 +74,10 @@ CHAT = _table(
     ),
 )
 STREAM_OPTIONS = _table({"continuous_usage_stats": (False,), "include_obfuscation": (False,)})
+STRUCTURED_OUTPUTS = _table(
+    {"disable_fallback": (False,), "disable_additional_properties": (False,)},
+    names="whitespace_pattern structural_tag",
+)
 MESSAGE = _table(
     {"tool_calls": ([],), "annotations": ([],)},
     names="name tool_call_id refusal audio function_call reasoning reasoning_content",

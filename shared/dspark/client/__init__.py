@@ -7,6 +7,7 @@ from dspark.client.results import Chunk, Completion, Model, Started
 from dspark.client.sync_client import Client, Stream
 from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, SpeculationParams
+from dspark.structured_output import StructuredOutput
 from dspark.transport_security.tls_files import TlsFiles
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "SpeculationParams",
     "Started",
     "Stream",
+    "StructuredOutput",
     "TlsFiles",
 ]

@@ -7,6 +7,7 @@ from typing import TypeAlias, TypedDict
 
 from dspark.request_class import RequestClass
 from dspark.sampling import SpeculationParams
+from dspark.structured_output import StructuredOutput
 
 Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, str]]
 """Raw text (special tokens parsed, nothing added), token ids, or messages with role and content."""
@@ -16,8 +17,9 @@ class GenerateOptions(TypedDict, total=False):
     """Keyword options of ``generate`` and ``stream``; absent or None means the server's default.
 
     ``stop`` has stop strings, ``request_class`` is a RequestClass or its word, ``speculation`` is
-    True, False or SpeculationParams, ``timeout`` is a deadline for the whole call in seconds. The
-    others: protos/dspark/v1/inference_service.proto and sampling.proto.
+    True, False or SpeculationParams, ``structured`` is what the text must be, such as
+    ``StructuredOutput.json_schema({...})``, ``timeout`` is a deadline for the whole call in
+    seconds. The others: protos/dspark/v1/inference_service.proto and sampling.proto.
     """
 
     model: str | None
@@ -30,6 +32,7 @@ class GenerateOptions(TypedDict, total=False):
     stop: str | Sequence[str] | None
     stop_token_ids: Sequence[int] | None
     ignore_eos: bool | None
+    structured: StructuredOutput | None
     speculation: bool | SpeculationParams | None
     cache_salt: str | None
     priority: int | None

@@ -9,6 +9,8 @@ from dspark.token_tree import TokenTree
 from dspark.verifier.structure.matcher import Matcher
 
 FORCED = -1
+# Survival of a node below which what is forced behind it is not worth its rows.
+MIN_SURVIVAL = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ def fit_tree(
 
     The matcher stands where the tree grows from, and does so again afterwards, unless it raises
     MatcherFailed. Nothing grows from a token of ``end_ids``. No forced node is deeper than
-    ``max_depth``.
+    ``max_depth``, nor behind a node that hardly survives.
     """
     fitting = _Fitting(tree, matcher, max_forced, max_depth, end_ids)
     fitting.visit(0, 0)
@@ -55,11 +57,11 @@ class _Fitting:
         self._forced: list[tuple[int, int]] = []
 
     def visit(self, entry: int, depth: int) -> None:
-        """Fit what grows from an entry, at which the matcher stands."""
+        """Fit what grows from an entry of the tree, at which the matcher stands."""
         forced = self._matcher.forced()
-        proposed = list(self._children[entry].items())
-        self._graft(entry, depth, forced)
-        for token_id, child in proposed:
+        if entry == 0 or self._tree.survivals[entry - 1] >= MIN_SURVIVAL:
+            self._graft(entry, depth, forced)
+        for token_id, child in self._tree.children[entry].items():
             if self._is_allowed(token_id, forced):
                 self._kept.append(child)
                 self._descend(token_id, child, depth + 1)
@@ -69,7 +71,7 @@ class _Fitting:
 
     def _descend(self, token_id: int, child: int, depth: int) -> None:
         can_grow = self._room > 0 and depth < self._max_depth
-        if token_id in self._end_ids or not (self._children[child] or can_grow):
+        if token_id in self._end_ids or not (self._tree.children[child] or can_grow):
             return
         self._matcher.consume((token_id,))
         if not self._matcher.is_complete:
