@@ -35,10 +35,19 @@ class GrammarChecker:
         self._tokenizer_file = tokenizer_file
         self._worker: Process | None = None
         self._turn = asyncio.Lock()
-        self._num_waiting = 0
         # digest of the output to its problem
         self._known: OrderedDict[bytes, str] = OrderedDict()
         self._asking: set[asyncio.Task[str]] = set()
+
+    @property
+    def worker_id(self) -> int | None:
+        """The process of the worker, while there is one."""
+        return None if self._worker is None else self._worker.pid
+
+    @property
+    def num_waiting(self) -> int:
+        """Outputs whose answer is not known yet."""
+        return len(self._asking)
 
     async def problem_of(self, output: StructuredOutput) -> str:
         """Why the output cannot be honoured; empty if it can. Raises Overloaded."""
@@ -48,11 +57,11 @@ class GrammarChecker:
         if known is not None:
             self._known.move_to_end(digest)
             return known
-        if self._num_waiting >= MAX_WAITING:
+        if self.num_waiting >= MAX_WAITING:
             raise Overloaded("too many schemas and grammars wait to be compiled").retry_in(1)
         asking = asyncio.create_task(self._ask(line, digest))
         self._asking.add(asking)
-        asking.add_done_callback(self._asking.discard)
+        asking.add_done_callback(self._answered)
         # A caller that goes away must not leave half a conversation behind.
         return await asyncio.shield(asking)
 
@@ -64,17 +73,19 @@ class GrammarChecker:
         await self._end_worker()
 
     async def _ask(self, line: bytes, digest: bytes) -> str:
-        self._num_waiting += 1
-        try:
-            async with self._turn:
-                known = self._known.get(digest)
-                problem = await self._answer(line) if known is None else known
-        finally:
-            self._num_waiting -= 1
+        async with self._turn:
+            known = self._known.get(digest)
+            problem = await self._answer(line) if known is None else known
         self._known[digest] = problem
         while len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
         return problem
+
+    def _answered(self, asking: asyncio.Task[str]) -> None:
+        self._asking.discard(asking)
+        if not asking.cancelled():
+            # Its caller may have gone, and nobody else asks for a failure.
+            asking.exception()
 
     async def _answer(self, line: bytes) -> str:
         if self._worker is None and (problem := await self._start_worker()):

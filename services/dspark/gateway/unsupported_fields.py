@@ -44,8 +44,8 @@ _SHARED = _table(
     },
     names=(
         "best_of allowed_token_ids guided_decoding_backend guided_whitespace_pattern "
-        "structural_tag prompt_logprobs truncate_prompt_tokens request_id kv_transfer_params vllm_xargs "
-        "mm_processor_kwargs prompt_embeds"
+        "structural_tag prompt_logprobs truncate_prompt_tokens request_id kv_transfer_params "
+        "vllm_xargs mm_processor_kwargs prompt_embeds"
     ),
 )
 COMPLETION = _table(_SHARED, {"best_of": (1,), "suffix": ("",)}, names="logprobs")

@@ -10,7 +10,7 @@ from dspark.step import SequenceAdmission, StepPlan
 from dspark.verifier.kv.block_table import BlockTable
 from dspark.verifier.sampling.sampler import Sampler
 from dspark.verifier.sequence import Sequence
-from dspark.verifier.structure.compiler import Structures
+from dspark.verifier.structure.compiler import NoStructures, Structures
 from dspark.verifier.structure.guide import Guide
 from dspark.verifier.token_buffer import TokenBuffer
 
@@ -84,13 +84,16 @@ def _check_budget(admission: SequenceAdmission) -> None:
 
 
 def new_sequence(
-    admission: SequenceAdmission, limits: Limits, block_size: int, structures: Structures
+    admission: SequenceAdmission,
+    limits: Limits,
+    block_size: int,
+    structures: Structures | None = None,
 ) -> Sequence:
     """The sequence of a checked admission, with no block yet."""
     sampling = admission.sampling
     eos = frozenset() if sampling.ignore_eos else limits.eos_token_ids
     tokens = TokenBuffer(admission.token_ids)
-    guide = _guide(admission, tokens, limits, structures)
+    guide = _guide(admission, tokens, limits, structures or NoStructures())
     return Sequence(
         request_id=admission.request_id,
         epoch=admission.epoch,

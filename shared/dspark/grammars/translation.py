@@ -47,7 +47,9 @@ def _of_schema(schema: str, any_whitespace: bool) -> str:
     whitespace = _ANY_WHITESPACE if any_whitespace else _SETTLED_WHITESPACE
     try:
         is_object = isinstance(json.loads(schema), dict)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise GrammarRefused("is nested too deeply") from None
+    except ValueError as error:
         raise GrammarRefused(f"is no JSON: {error}") from None
     if not is_object:
         raise GrammarRefused("must be a JSON object")
