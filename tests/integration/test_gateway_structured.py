@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
@@ -102,8 +103,6 @@ async def test_bytes_that_are_no_text_are_refused(stack: GatewayStack) -> None:
 
 
 async def test_others_are_answered_while_a_hostile_grammar_compiles(stack: GatewayStack) -> None:
-    import asyncio
-
     assert (await stack.complete(structured_outputs={"regex": "a"})).status_code == 200
     fields = {f"f{i}": {"type": "string"} for i in range(6000)}
     slow = asyncio.create_task(stack.complete(guided_json={"properties": fields}))

@@ -5,6 +5,7 @@ be, for every form, alone and together, after preemptions too.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -98,12 +99,11 @@ async def test_any_source_gives_the_plain_tokens(model_dir: Path, name: str) -> 
         await stack.check_idle()
         books = stack.engine.structures.books
         assert (books.num_misses, stack.engine.structures.num_cached) == (4, 4)
-    for streamed in plain[:5:4] + plain[5::4]:
-        assert streamed.finish_reason is not None
-    json_text = text_of(plain[0])
-    Draft202012Validator(SCHEMA).validate(json.loads(json_text))
-    assert text_of(plain[2]) in CHOICES
-    assert plain[1].finish_reason is FinishReason.STOP
+    for first in (0, len(OUTPUTS) + 1):
+        Draft202012Validator(SCHEMA).validate(json.loads(text_of(plain[first])))
+        assert re.fullmatch(r"(ab|cd){2}: \d{1,3}!", text_of(plain[first + 1]))
+        assert text_of(plain[first + 2]) in CHOICES
+        assert plain[first].finish_reason is FinishReason.STOP
 
 
 async def test_preemptions_rebuild_the_place_in_the_grammar(model_dir: Path) -> None:
@@ -120,7 +120,8 @@ async def test_preemptions_rebuild_the_place_in_the_grammar(model_dir: Path) -> 
 
 async def test_a_model_without_a_tokenizer_refuses_and_goes_on(tmp_path: Path) -> None:
     model_dir = save_tiny_model("llama", tmp_path, VOCAB_SIZE)
-    async with whole_stack(load, config_for(model_dir, 512), []) as stack:
+    source = ScriptedSource("empty", SCRIPTS["empty"], KnownOutputs().truth, VOCAB_SIZE)
+    async with whole_stack(load, config_for(model_dir, 512), [source]) as stack:
         with pytest.raises(InvalidArgument, match="structured_outputs"):
             await stack.run(make_jobs(OUTPUTS)[0])
         plain = await stack.run(make_jobs([None], max_tokens=4)[0])

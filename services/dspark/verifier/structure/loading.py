@@ -19,7 +19,7 @@ def load_structures(
     """``vocab_size`` is the number of logits, ``max_cached`` the most grammars that are kept."""
     file = directory / "tokenizer.json"
     if not file.is_file():
-        log.warning("%s does not exist: structured outputs are not available", file)
+        log.info("%s does not exist: structured outputs are not available", file)
         return NoStructures()
     try:
         vocabulary = load_vocabulary(file, vocab_size, eos_token_ids)
