@@ -59,7 +59,9 @@ FORBIDDEN_NODES = _OWN.counter(
     "forbidden_nodes", "Nodes of trees that were left out because a grammar forbids them."
 )
 FORCED_NODES = _OWN.counter("forced_nodes", "Nodes that grammars added to trees.")
-ACCEPTED_FORCED = _OWN.counter("accepted_forced_nodes", "Those of the forced nodes accepted.")
+ACCEPTED_FORCED = _OWN.counter(
+    "accepted_forced_nodes", "Those of the forced nodes that were accepted."
+)
 # Only known once the model is loaded.
 SEQUENCES = _OWN.gauge("sequences", "Sequences held.")
 RECLAIMS = _OWN.counter("lease_reclaims", "Sequences that were dropped because no step named them.")
