@@ -7,6 +7,7 @@ too much memory or too deep a stack kills this process alone.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import signal
@@ -37,6 +38,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _die_first()
     try:
         vocabulary = load_vocabulary(Path(sys.argv[1]))
     except ValueError as error:
@@ -54,6 +56,12 @@ def main() -> None:
             problem = str(refused)
         signal.setitimer(signal.ITIMER_PROF, 0)
         _say(problem)
+
+
+def _die_first() -> None:
+    """Where memory runs out, the kernel is to end this process and not the gateway."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _say(text: str) -> None:

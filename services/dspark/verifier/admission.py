@@ -113,10 +113,12 @@ def _guide(
     admission: SequenceAdmission, tokens: TokenBuffer, limits: Limits, structures: Structures
 ) -> Guide | None:
     sampling = admission.sampling
-    if sampling.structured is None:
+    output = sampling.structured
+    if output is None:
         return None
     return Guide(
-        structures.start(sampling.structured),
+        structures.start(output),
+        lambda: structures.renew(output),
         tokens,
         admission.num_prompt_tokens,
         end_ids=limits.eos_token_ids,

@@ -47,6 +47,10 @@ class Structures(Protocol):
         """A matcher at the beginning of the text, to be forked; or GrammarRefused."""
         ...
 
+    def renew(self, output: StructuredOutput) -> Matcher:
+        """A matcher that shares nothing with others, compiled at once; raises GrammarRefused."""
+        ...
+
     def wait(self, timeout_s: float) -> None:
         """Return when one more grammar is compiled, or after ``timeout_s`` seconds."""
         ...
@@ -62,6 +66,9 @@ class NoStructures:
         self.books = StructureBooks()
 
     def start(self, output: StructuredOutput) -> Future[Matcher]:
+        raise NotImplementedError("there are no structured outputs here")
+
+    def renew(self, output: StructuredOutput) -> Matcher:
         raise NotImplementedError("there are no structured outputs here")
 
     def wait(self, timeout_s: float) -> None:
@@ -96,6 +103,10 @@ class GrammarCompiler:
         while len(self._cached) > self._max_cached:
             self._cached.popitem(last=False)
         return started
+
+    def renew(self, output: StructuredOutput) -> Matcher:
+        self._cached.pop(output, None)
+        return self._compile(output)
 
     def wait(self, timeout_s: float) -> None:
         unfinished = [future for future in self._cached.values() if not future.done()]

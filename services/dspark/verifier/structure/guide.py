@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from dspark.verifier.token_buffer import TokenBuffer
 
 log = logging.getLogger(__name__)
 
+Answer = TypeVar("Answer")
+
 
 class Guide:
     """The mask of each row, the completeness of each text and the fit of each tree.
@@ -30,6 +33,7 @@ class Guide:
     def __init__(
         self,
         start: Future[Matcher],
+        renew: Callable[[], Matcher],
         tokens: TokenBuffer,
         num_prompt_tokens: int,
         *,
@@ -37,11 +41,14 @@ class Guide:
         ignores_ends: bool,
     ) -> None:
         """``start`` is a matcher at the beginning, or why there is none: then no token is drawn.
+        Its forks share a memory of limited size with those of other sequences, so where one fails
+        ``renew`` gives one of this sequence's own, once.
 
         A text may end with a token of ``end_ids`` where the grammar allows; one that
         ``ignores_ends`` ends only where nothing else may follow.
         """
         self._start = start
+        self._renew: Callable[[], Matcher] | None = renew
         self._tokens = tokens
         self._num_prompt_tokens = num_prompt_tokens
         self._end_ids = end_ids
@@ -58,7 +65,7 @@ class Guide:
     def __call__(self, logits: NDArray[np.float32], path: Sequence[int]) -> None:
         """Take from ``logits`` [vocab_size] what the grammar forbids; raises BadLogits."""
         try:
-            allowed = self._at(path).mask(len(logits))
+            allowed = self._ask(path, lambda matcher: matcher.mask(len(logits)))
         except MatcherFailed as failure:
             raise self._failed(failure) from None
         if self._ends.size and allowed.sum() > allowed[self._ends].sum():
@@ -68,7 +75,7 @@ class Guide:
     def is_complete(self, path: Sequence[int]) -> bool:
         """Whether the text with ``path`` is whole, and nothing may follow."""
         try:
-            return self._at(path).is_complete
+            return self._ask(path, lambda matcher: matcher.is_complete)
         except MatcherFailed:
             # The next draw tells of it.
             return False
@@ -76,13 +83,28 @@ class Guide:
     def fit(self, tree: TokenTree, *, max_forced: int, max_depth: int) -> FittedTree | None:
         """What of a tree the grammar allows, with what it forces; None if that cannot be told."""
         try:
-            matcher = self._at(())
-            return fit_tree(
-                tree, matcher, max_forced=max_forced, max_depth=max_depth, end_ids=self._end_ids
+            return self._ask(
+                (),
+                lambda matcher: fit_tree(
+                    tree, matcher, max_forced=max_forced, max_depth=max_depth, end_ids=self._end_ids
+                ),
             )
         except MatcherFailed as failure:
             self._failed(failure)
             return None
+
+    def _ask(self, path: Sequence[int], question: Callable[[Matcher], Answer]) -> Answer:
+        try:
+            return question(self._at(path))
+        except MatcherFailed:
+            if self._matcher is None or self._renew is None:
+                raise
+            renew, self._renew = self._renew, None
+            try:
+                self._matcher, self._num_consumed = renew(), 0
+            except GrammarRefused as error:
+                raise MatcherFailed(str(error)) from None
+            return question(self._at(path))
 
     def _at(self, path: Sequence[int]) -> Matcher:
         """The matcher behind the committed tokens and ``path``."""

@@ -7,12 +7,13 @@ from concurrent.futures import Future
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dspark.grammars.refusal import GrammarRefused
 from dspark.token_tree import chain
 from dspark.verifier.sampling.sampler import BadLogits
 from dspark.verifier.structure.guide import Guide
-from dspark.verifier.structure.matcher import Matcher
+from dspark.verifier.structure.matcher import Matcher, MatcherFailed
 from dspark.verifier.token_buffer import TokenBuffer
 from harness.finite_language import FiniteMatcher, done
 
@@ -26,6 +27,7 @@ def guide_of(
 ) -> Guide:
     return Guide(
         start or done(FiniteMatcher(WORDS, END)),
+        lambda: FiniteMatcher(WORDS, END),
         tokens,
         len(PROMPT),
         end_ids=frozenset({END}),
@@ -81,6 +83,38 @@ def test_a_token_that_the_grammar_forbids_ends_the_drawing() -> None:
     assert not guide.is_complete([])
     assert guide.fit(chain([1], "s"), max_forced=1, max_depth=9) is None
     with pytest.raises(BadLogits, match="2 may not follow"):
+        allowed(guide, [])
+
+
+class Worn(FiniteMatcher):
+    """Fails after its first token, as one whose memory others have filled."""
+
+    def mask(self, vocab_size: int) -> NDArray[np.bool_]:
+        if self.text:
+            raise MatcherFailed("too many states")
+        return super().mask(vocab_size)
+
+    def fork(self) -> Worn:
+        return Worn(self.words, self.end)
+
+
+def test_a_matcher_that_others_have_worn_out_is_renewed_once() -> None:
+    guide = guide_of(TokenBuffer(PROMPT), done(Worn(WORDS, END)))
+    assert allowed(guide, []) == [1]
+    assert allowed(guide, [1]) == [2, 4]
+    assert allowed(guide, [1, 4]) == [4, END]
+
+
+def test_one_that_fails_again_draws_nothing() -> None:
+    guide = Guide(
+        done(Worn(WORDS, END)),
+        lambda: Worn(WORDS, END),
+        TokenBuffer([*PROMPT, 1]),
+        len(PROMPT),
+        end_ids=frozenset({END}),
+        ignores_ends=False,
+    )
+    with pytest.raises(BadLogits, match="too many states"):
         allowed(guide, [])
 
 
