@@ -8,6 +8,7 @@ from enum import Enum
 
 from dspark.errors import InvalidArgument
 from dspark.sampling_limits import check_options
+from dspark.structured_output import StructuredOutput
 
 MAX_TEMPERATURE = 100.0
 
@@ -46,6 +47,7 @@ class SamplingParams:
     min_tokens: int = 0
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    structured: StructuredOutput | None = None
 
     def validate(self, vocab_size: int | None = None) -> None:
         """Raise InvalidArgument that names the first field out of range."""
@@ -98,6 +100,14 @@ class SpeculationStats:
     drafted: int = 0
     accepted: int = 0
     sources: dict[str, SourceCounts] = field(default_factory=dict)
+
+    def add_nodes(self, source: str, drafted: int, accepted: int) -> None:
+        """Count nodes that one source alone proposed."""
+        self.drafted += drafted
+        self.accepted += accepted
+        counts = self.sources.setdefault(source, SourceCounts())
+        counts.drafted += drafted
+        counts.accepted += accepted
 
 
 @dataclass(frozen=True, slots=True)

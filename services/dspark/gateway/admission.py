@@ -13,10 +13,12 @@ from dspark.gateway.client_request import (
     ChatPrompt,
     ClientRequest,
     Prompt,
+    StructureWish,
     TextPrompt,
     TokenPrompt,
 )
 from dspark.gateway.config import GatewayConfig
+from dspark.gateway.grammar_checker import GrammarChecker
 from dspark.gateway.scheduler_monitor import SchedulerMonitor
 from dspark.gateway.shortened import shortened
 from dspark.gateway.token_source import GenerationRequest, SchedulerInfo
@@ -49,11 +51,13 @@ class Admission:
         tokenizer: TextTokenizer,
         template: ChatTemplate | None,
         monitor: SchedulerMonitor,
+        grammars: GrammarChecker,
     ) -> None:
         self._config = config
         self._tokenizer = tokenizer
         self._template = template
         self._monitor = monitor
+        self._grammars = grammars
 
     async def admit(self, client: ClientRequest) -> Admitted:
         if client.model is not None and client.model != self._config.model_name:
@@ -69,6 +73,8 @@ class Admission:
         sampling = _sampling(client, max_tokens, self._bad_words(client))
         sampling.validate(info.vocab_size)
         check_leaves_tokens(sampling, info.eos_token_ids, info.vocab_size)
+        if client.structure is not None:
+            await self._check_structure(client.structure)
         request = GenerationRequest(
             request_id=client.request_id,
             prompt_token_ids=token_ids,
@@ -147,6 +153,13 @@ class Admission:
                 limit = self._config.max_stop_string_chars
                 raise InvalidArgument("stop", f"a stop string may have at most {limit} characters")
 
+    async def _check_structure(self, wish: StructureWish) -> None:
+        size, limit = wish.output.num_bytes, self._config.max_grammar_bytes
+        if size > limit:
+            raise InvalidArgument(wish.label, f"has {size} bytes; the limit is {limit}")
+        if problem := await self._grammars.problem_of(wish.output):
+            raise InvalidArgument(wish.label, problem)
+
     def _check_speculation(self, speculation: SpeculationParams) -> None:
         known = self._monitor.known_sources
         unknown = [name for name in speculation.sources if name not in known]
@@ -219,6 +232,7 @@ def _sampling(
         allowed_token_ids=frozenset(client.allowed_token_ids),
         logprobs=client.logprobs,
         prompt_logprobs=_prompt_logprobs(client),
+        structured=None if client.structure is None else client.structure.output,
         **{name: value for name, value in stated.items() if value is not None},  # type: ignore[arg-type]
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from dspark.request_class import RequestClass
 from dspark.sampling import SpeculationParams
+from dspark.structured_output import StructuredOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,14 @@ Prompt = TextPrompt | TokenPrompt | ChatPrompt
 
 
 @dataclass(frozen=True, slots=True)
+class StructureWish:
+    """What the text must be; ``label`` is the client's name for it in errors."""
+
+    output: StructuredOutput
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClientRequest:
     """What a client asked for."""
 
@@ -79,3 +88,4 @@ class ClientRequest:
     use_prefix_cache: bool | None = None
     request_class: RequestClass = RequestClass.INTERACTIVE
     user: str = ""
+    structure: StructureWish | None = None

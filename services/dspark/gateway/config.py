@@ -35,6 +35,7 @@ class GatewayConfig(TransportSettings, LogSettings):
     max_body_bytes: int = setting(8 * 1024 * 1024, "largest HTTP request body or gRPC message")
     max_stop_strings: int = setting(64, "most stop strings of a request")
     max_stop_string_chars: int = setting(1024, "longest stop string")
+    max_grammar_bytes: int = setting(256 * 1024, "largest schema, grammar or list of choices")
     request_timeout_s: float = setting(3600.0, "longest life of a request; 0 means no limit")
     drain_pause_s: float = setting(0.0, "time after SIGTERM in which new requests are still served")
     drain_s: float = setting(30.0, "time that running requests get to end after SIGTERM")
@@ -48,7 +49,12 @@ class GatewayConfig(TransportSettings, LogSettings):
         if not self.scheduler:
             raise ValueError("scheduler must name at least one address")
         check_targets(scheduler=self.scheduler)
-        for name in ("max_body_bytes", "max_stop_strings", "max_stop_string_chars"):
+        for name in (
+            "max_body_bytes",
+            "max_stop_strings",
+            "max_stop_string_chars",
+            "max_grammar_bytes",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         for name in ("request_timeout_s", "drain_pause_s", "drain_s"):

@@ -10,6 +10,7 @@ from dspark.gateway.api_keys import ApiKeys
 from dspark.gateway.chat_template import load_chat_template
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.generation import GenerationService
+from dspark.gateway.grammar_checker import GrammarChecker
 from dspark.gateway.lifecycle import Lifecycle
 from dspark.gateway.metrics import GatewayMetrics
 from dspark.gateway.scheduler_monitor import SchedulerMonitor
@@ -30,6 +31,7 @@ class Gateway:
     metrics: GatewayMetrics
     lifecycle: Lifecycle
     api_keys: ApiKeys
+    grammars: GrammarChecker
 
     @property
     def is_ready(self) -> bool:
@@ -47,15 +49,17 @@ def make_gateway(config: GatewayConfig, source: TokenSource) -> Gateway:
     monitor = SchedulerMonitor(source)
     lifecycle = Lifecycle()
     metrics = GatewayMetrics(config.model_name, lifecycle)
+    grammars = GrammarChecker(model_dir / "tokenizer.json")
     timeout_s = config.request_timeout_s or None
     return Gateway(
         config=config,
         source=source,
         tokenizer=tokenizer,
         monitor=monitor,
-        admission=Admission(config, tokenizer, template, monitor),
+        admission=Admission(config, tokenizer, template, monitor, grammars),
         generation=GenerationService(source, tokenizer, metrics.books, lifecycle, timeout_s),
         metrics=metrics,
         lifecycle=lifecycle,
         api_keys=ApiKeys(config.api_keys_file),
+        grammars=grammars,
     )

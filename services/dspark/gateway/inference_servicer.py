@@ -16,6 +16,7 @@ from dspark.gateway.client_request import (
     ChatPrompt,
     ClientRequest,
     Prompt,
+    StructureWish,
     TextPrompt,
     TokenPrompt,
 )
@@ -30,6 +31,7 @@ from dspark.telemetry import current
 from dspark.telemetry.grpc_carrier import carrier_of
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1 import inference_service_pb2_grpc as pb_grpc
+from dspark.v1.sampling_pb2 import SamplingParams
 from dspark.wire.sampling import (
     breakdown_to_proto,
     finish_reason_to_proto,
@@ -40,6 +42,7 @@ from dspark.wire.sampling import (
     usage_to_proto,
 )
 from dspark.wire.sampling_options import stated_lists, stated_options
+from dspark.wire.structured_output import structured_from_proto
 
 SERVICE_NAME = "dspark.v1.InferenceService"
 
@@ -101,6 +104,7 @@ def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:
         request_class=request_class_from_proto(request.request_class),
         user=request.user,
         bad_word_texts=tuple(request.bad_words),
+        structure=_structure(request.sampling),
         **stated_scalars(request.sampling),
         **stated_options(request.sampling),
         **stated_lists(request.sampling),
@@ -182,10 +186,18 @@ def _prompt(request: pb.GenerateRequest) -> Prompt:
             raise InvalidArgument("prompt", "one of text, token_ids and chat must be set")
 
 
+def _structure(sampling: SamplingParams) -> StructureWish | None:
+    if not sampling.HasField("structured"):
+        return None
+    output = structured_from_proto(sampling.structured)
+    return StructureWish(output, f"sampling.structured.{output.structure.value}")
+
+
 def _refuse_unknown_fields(request: pb.GenerateRequest) -> None:
     parts: dict[str, Message] = {
         "": request,
         "sampling.": request.sampling,
+        "sampling.structured.": request.sampling.structured,
         "speculation.": request.speculation,
     }
     for path, message in parts.items():

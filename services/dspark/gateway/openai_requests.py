@@ -28,6 +28,7 @@ from dspark.gateway.openai_types import (
 )
 from dspark.gateway.service_tier import class_of_tier
 from dspark.gateway.shortened import shortened
+from dspark.gateway.structured_fields import structure_wish
 from dspark.gateway.unicode_text import LONE_SURROGATE
 from dspark.gateway.unsupported_fields import drop_neutral
 from dspark.sampling import SpeculationParams
@@ -48,16 +49,22 @@ _PROBLEMS = {
     "string_unicode": LONE_SURROGATE,
 }
 
+# Objects inside a body that have fields of the kind themselves.
+_NESTED = {
+    "stream_options": unsupported_fields.STREAM_OPTIONS,
+    "structured_outputs": unsupported_fields.STRUCTURED_OUTPUTS,
+}
+
 
 def parse_completion(fields: Mapping[str, Any]) -> CompletionBody:
     """Raises InvalidArgument or UnsupportedField that names the field."""
     kept = drop_neutral(fields, unsupported_fields.COMPLETION)
-    return _validate(CompletionBody, _without_stream_extras(kept))
+    return _validate(CompletionBody, _without_nested_extras(kept))
 
 
 def parse_chat(fields: Mapping[str, Any]) -> ChatBody:
     """Raises InvalidArgument or UnsupportedField that names the field."""
-    kept = _without_stream_extras(drop_neutral(fields, unsupported_fields.CHAT))
+    kept = _without_nested_extras(drop_neutral(fields, unsupported_fields.CHAT))
     messages = kept.get("messages")
     if isinstance(messages, list):
         kept["messages"] = [_clean_message(m, f"messages[{i}]") for i, m in enumerate(messages)]
@@ -127,6 +134,7 @@ def _client_request(
         use_prefix_cache=body.use_prefix_cache,
         request_class=class_of_tier(body.service_tier),
         user=body.user or "",
+        structure=structure_wish(body),
     )
 
 
@@ -147,12 +155,11 @@ def _content(message: Message) -> str:
     return "\n".join(part.text for part in message.content)
 
 
-def _without_stream_extras(fields: dict[str, Any]) -> dict[str, Any]:
-    options = fields.get("stream_options")
-    if isinstance(options, dict):
-        fields["stream_options"] = drop_neutral(
-            options, unsupported_fields.STREAM_OPTIONS, "stream_options."
-        )
+def _without_nested_extras(fields: dict[str, Any]) -> dict[str, Any]:
+    for name, table in _NESTED.items():
+        options = fields.get(name)
+        if isinstance(options, dict):
+            fields[name] = drop_neutral(options, table, f"{name}.")
     return fields
 
 

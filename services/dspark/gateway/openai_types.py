@@ -120,6 +120,33 @@ class Message(_Strict):
     content: Text | list[TextPart]
 
 
+class JsonSchemaFormat(_Strict):
+    """A JSON Schema that the text meets, strict or not."""
+
+    name: Text | None = None
+    description: Text | None = None
+    schema_: dict[str, Any] = Field(alias="schema")
+    strict: bool | None = None
+
+
+class ResponseFormat(_Strict):
+    """OpenAI's form of structured output."""
+
+    type: Text
+    json_schema: JsonSchemaFormat | None = None
+
+
+class StructuredOutputs(_Strict):
+    """vLLM's form of structured output: one of the first five."""
+
+    json_: dict[str, Any] | Text | None = Field(None, alias="json")
+    regex: Text | None = None
+    choice: list[Text] | None = None
+    grammar: Text | None = None
+    json_object: bool | None = None
+    disable_any_whitespace: bool | None = None
+
+
 class CommonFields(_Strict):
     """What completions and chat share."""
 
@@ -150,6 +177,12 @@ class CommonFields(_Strict):
     speculation: SpeculationOptions | None = None
     use_prefix_cache: bool | None = None
     return_token_ids: bool | None = None
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: dict[str, Any] | Text | None = None
+    guided_regex: Text | None = None
+    guided_choice: list[Text] | None = None
+    guided_grammar: Text | None = None
 
 
 class CompletionBody(CommonFields):

@@ -26,7 +26,6 @@ _SHARED = _table(
     {
         "n": (1,),
         "length_penalty": (1,),
-        "response_format": ({"type": "text"},),
         "use_beam_search": (False,),
         "early_stopping": (False,),
         "skip_special_tokens": (True,),
@@ -37,8 +36,7 @@ _SHARED = _table(
         "logits_processors": ([],),
     },
     names=(
-        "best_of structured_outputs guided_json guided_regex guided_choice "
-        "guided_grammar guided_decoding_backend guided_whitespace_pattern structural_tag "
+        "best_of guided_decoding_backend guided_whitespace_pattern structural_tag "
         "truncate_prompt_tokens request_id kv_transfer_params vllm_xargs "
         "mm_processor_kwargs prompt_embeds"
     ),
@@ -68,6 +66,10 @@ CHAT = _table(
     ),
 )
 STREAM_OPTIONS = _table({"continuous_usage_stats": (False,), "include_obfuscation": (False,)})
+STRUCTURED_OUTPUTS = _table(
+    {"disable_fallback": (False,), "disable_additional_properties": (False,)},
+    names="whitespace_pattern structural_tag",
+)
 MESSAGE = _table(
     {"tool_calls": ([],), "annotations": ([],)},
     names="name tool_call_id refusal audio function_call reasoning reasoning_content",

@@ -24,6 +24,7 @@ from dspark.verifier.sampling.walk import WalkResult, walk
 from dspark.verifier.scheduled_work import ScheduledWork
 from dspark.verifier.sequence import Sequence
 from dspark.verifier.sequence_table import SequenceTable
+from dspark.verifier.structure.tree_fit import FORCED
 
 _NO_WALK = WalkResult((), ())
 _NO_TOP = np.empty((0, 0), dtype=np.int64)
@@ -128,6 +129,7 @@ def _result(
     features: FeatureRows,
     logprobs: tuple[TokenLogprobs, ...],
 ) -> WorkResult:
+    accepted = [entry.kept_nodes[node - 1] for node in walked.accepted_nodes]
     row_token_ids: tuple[int, ...] = ()
     if len(tops):
         row_token_ids = (int(entry.sequence.tokens.ids[-1]), *entry.tree.token_ids)
@@ -137,7 +139,7 @@ def _result(
         status=WorkStatus.DONE,
         num_computed_tokens=entry.end + len(walked.accepted_nodes),
         committed_token_ids=walked.committed_token_ids,
-        accepted_nodes=tuple(entry.kept_nodes[node - 1] + 1 for node in walked.accepted_nodes),
+        accepted_nodes=tuple(node + 1 for node in accepted if node != FORCED),
         finish_reason=walked.finish_reason,
         stop_token_id=walked.stop_token_id,
         row_token_ids=row_token_ids,
@@ -145,4 +147,6 @@ def _result(
         features=committed_features(entry, walked.accepted_nodes, features),
         logprobs=logprobs,
         prompt_logprobs=take_prompt_logprobs(entry, walked),
+        num_forced_nodes=entry.num_forced_nodes,
+        num_accepted_forced=accepted.count(FORCED),
     )

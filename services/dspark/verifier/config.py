@@ -100,6 +100,9 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
         default=-1,
         metadata={"help": "unused blocks kept for reuse; 0 means none, -1 a quarter of the pool"},
     )
+    grammar_cache: int = field(
+        default=64, metadata={"help": "most compiled grammars that are kept for structured outputs"}
+    )
     metrics_port: int = field(default=0, metadata={"help": "port of /metrics; 0 means none"})
     lease_s: float = field(
         default=60.0, metadata={"help": "seconds after which an untouched sequence is reclaimed"}
@@ -135,6 +138,8 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
             raise ValueError(f"--max-model-len {self.max_model_len} {problem}")
         if self.prefix_cache_blocks < -1:
             raise ValueError("--prefix-cache-blocks must be -1 or more")
+        if self.grammar_cache < 1:
+            raise ValueError("--grammar-cache must be at least 1")
         if min(self.lease_s, self.stall_s, self.drain_s) <= 0:
             raise ValueError("--lease-s, --stall-s and --drain-s must be above 0")
         if self.exactness not in EXACTNESS:

@@ -9,6 +9,7 @@ from dspark.sampling import SamplingParams
 from dspark.verifier.kv.block_table import BlockTable
 from dspark.verifier.sampling.sampler import Sampler
 from dspark.verifier.sampling.walk import StopRules
+from dspark.verifier.structure.guide import Guide
 from dspark.verifier.token_buffer import TokenBuffer
 
 
@@ -40,6 +41,8 @@ class Sequence:
     # whether this incarnation has to tell of its prompt, and what it has gathered for that
     wants_prompt_logprobs: bool = False
     prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
+    # None where any text will do
+    guide: Guide | None = None
 
     @property
     def num_tokens(self) -> int:
@@ -50,5 +53,12 @@ class Sequence:
         """Tokens that may still be committed before max_tokens or the model's length ends it."""
         return self.max_len - self.num_tokens
 
+    @property
+    def may_draw(self) -> bool:
+        """Whether all that decides on the next token is at hand."""
+        return self.guide is None or self.guide.is_ready
+
     def stop_rules(self) -> StopRules:
-        return StopRules(self.stop_token_ids, self.num_remaining)
+        if self.guide is None:
+            return StopRules(self.stop_token_ids, self.num_remaining)
+        return StopRules(self.stop_token_ids, self.num_remaining, self.guide.is_complete)

@@ -14,6 +14,7 @@ from dspark.client.results import (
 from dspark.client.sync_client import Client, Stream
 from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, SpeculationParams
+from dspark.structured_output import StructuredOutput
 from dspark.transport_security.tls_files import TlsFiles
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "SpeculationParams",
     "Started",
     "Stream",
+    "StructuredOutput",
     "TlsFiles",
     "TokenLogprobs",
     "TopLogprob",

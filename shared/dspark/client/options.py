@@ -7,6 +7,7 @@ from typing import TypeAlias, TypedDict
 
 from dspark.request_class import RequestClass
 from dspark.sampling import SpeculationParams
+from dspark.structured_output import StructuredOutput
 
 Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, str]]
 """Raw text (special tokens parsed, nothing added), token ids, or messages with role and content."""
@@ -18,7 +19,8 @@ class GenerateOptions(TypedDict, total=False):
     ``stop`` has stop strings, ``request_class`` is a RequestClass or its word, ``speculation`` is
     True, False or SpeculationParams, ``timeout`` is a deadline for the whole call in seconds.
     ``logit_bias`` maps token ids to what is added to their logits, ``bad_words`` has texts or token
-    runs, ``logprobs`` and ``prompt_logprobs`` say how many likely tokens to tell beside each. The
+    runs, ``logprobs`` and ``prompt_logprobs`` say how many likely tokens to tell beside each.
+    ``structured`` is what the text must be, such as ``StructuredOutput.json_schema({...})``. The
     others: protos/dspark/v1/inference_service.proto and sampling.proto.
     """
 
@@ -41,6 +43,7 @@ class GenerateOptions(TypedDict, total=False):
     min_tokens: int | None
     logprobs: int | None
     prompt_logprobs: int | None
+    structured: StructuredOutput | None
     speculation: bool | SpeculationParams | None
     cache_salt: str | None
     priority: int | None

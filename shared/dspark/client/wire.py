@@ -10,6 +10,7 @@ from dspark.client.results import Chunk, Finished, Model, Started, TokenLogprobs
 from dspark.errors import InvalidArgument
 from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, SpeculationParams
+from dspark.structured_output import StructuredOutput
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1 import sampling_pb2
 from dspark.wire.sampling import (
@@ -22,6 +23,7 @@ from dspark.wire.sampling import (
     usage_from_proto,
 )
 from dspark.wire.sampling_options import OPTION_SCALARS
+from dspark.wire.structured_output import structured_to_proto
 
 _DIRECT = ("model", "request_id", "cache_salt", "priority", "use_prefix_cache", "user")
 _MESSAGE_KEYS = {"role", "content"}
@@ -52,6 +54,8 @@ def request_to_proto(prompt: Prompt, options: GenerateOptions) -> pb.GenerateReq
         _extend(request.stop_strings, "stop", (stop,) if isinstance(stop, str) else stop)
     if "stop_token_ids" in given:
         _extend(request.sampling.stop_token_ids, "stop_token_ids", given["stop_token_ids"])
+    if "structured" in given:
+        request.sampling.structured.CopyFrom(_structured(given["structured"]))
     if "request_class" in given:
         request.request_class = request_class_to_proto(_class_of(given["request_class"]))
     if "speculation" in given:
@@ -170,6 +174,15 @@ def _class_of(value: Any) -> RequestClass:
     except ValueError:
         known = " or ".join(each.value for each in RequestClass)
         raise InvalidArgument("request_class", f"must be {known}") from None
+
+
+def _structured(value: Any) -> sampling_pb2.StructuredOutput:
+    if not isinstance(value, StructuredOutput):
+        raise InvalidArgument("structured", "must be a StructuredOutput")
+    try:
+        return structured_to_proto(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument("structured", str(error)) from error
 
 
 def _speculation(value: Any) -> sampling_pb2.SpeculationParams:

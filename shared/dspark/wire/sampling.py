@@ -18,6 +18,7 @@ from dspark.sampling import (
 )
 from dspark.v1 import sampling_pb2 as pb
 from dspark.wire.sampling_options import options_to_proto, stated_lists, stated_options
+from dspark.wire.structured_output import structured_from_proto, structured_to_proto
 
 _FINISH_TO_PROTO = {
     FinishReason.STOP: pb.FINISH_REASON_STOP,
@@ -65,6 +66,7 @@ def sampling_to_proto(params: SamplingParams) -> pb.SamplingParams:
         max_tokens=params.max_tokens,
         stop_token_ids=sorted(params.stop_token_ids),
         ignore_eos=params.ignore_eos,
+        structured=None if params.structured is None else structured_to_proto(params.structured),
     )
     options_to_proto(params, message)
     return message
@@ -85,8 +87,12 @@ def sampling_from_proto(message: pb.SamplingParams) -> SamplingParams:
             raise InvalidArgument(f"sampling.{name}", "must be set between services")
     lists = stated_lists(message)
     lists["allowed_token_ids"] = frozenset(lists["allowed_token_ids"])
+    structured = None
+    if message.HasField("structured"):
+        structured = structured_from_proto(message.structured)
     return SamplingParams(
         stop_token_ids=frozenset(message.stop_token_ids),
+        structured=structured,
         **stated,
         **stated_options(message),
         **lists,

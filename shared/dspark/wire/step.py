@@ -86,6 +86,7 @@ def _work_to_proto(work: SequenceWork) -> pb.SequenceWork:
         max_pending_rows=work.max_pending_rows,
         tree=tree_to_proto(work.tree),
         num_features=work.num_features,
+        max_forced_nodes=work.max_forced_nodes,
     )
 
 
@@ -97,6 +98,7 @@ def _work_from_proto(message: pb.SequenceWork) -> SequenceWork:
         max_pending_rows=message.max_pending_rows,
         tree=tree_from_proto(message.tree),
         num_features=message.num_features,
+        max_forced_nodes=message.max_forced_nodes,
     )
 
 
@@ -153,6 +155,8 @@ def _result_to_proto(result: WorkResult) -> pb.WorkResult:
         features=None if result.features is None else features_to_proto(result.features),
         logprobs=logprobs_to_proto(result.logprobs),
         prompt_logprobs=logprobs_to_proto(result.prompt_logprobs),
+        num_forced_nodes=result.num_forced_nodes,
+        num_accepted_forced=result.num_accepted_forced,
     )
 
 
@@ -172,6 +176,8 @@ def _result_from_proto(message: pb.WorkResult) -> WorkResult:
         features=features_from_proto(message.features),
         logprobs=logprobs_from_proto(message.logprobs),
         prompt_logprobs=logprobs_from_proto(message.prompt_logprobs),
+        num_forced_nodes=message.num_forced_nodes,
+        num_accepted_forced=message.num_accepted_forced,
     )
 
 
@@ -199,6 +205,7 @@ def verifier_info_to_proto(info: VerifierInfo) -> pb.GetVerifierInfoResponse:
         instance_id=info.instance_id,
         is_ending=info.is_ending,
         kv_layout=None if info.kv_layout is None else layout_to_proto(info.kv_layout),
+        can_structure=info.can_structure,
     )
 
 
@@ -225,4 +232,5 @@ def verifier_info_from_proto(message: pb.GetVerifierInfoResponse) -> VerifierInf
         instance_id=message.instance_id,
         is_ending=message.is_ending,
         kv_layout=layout_from_proto(message.kv_layout) if message.HasField("kv_layout") else None,
+        can_structure=message.can_structure,
     )

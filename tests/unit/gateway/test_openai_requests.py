@@ -57,7 +57,6 @@ ASKING: dict[str, Any] = {
     "skip_special_tokens": False,
     "spaces_between_special_tokens": False,
     "add_generation_prompt": False,
-    "response_format": {"type": "json_object"},
 }
 
 

@@ -26,7 +26,9 @@ _MAKERS: tuple[MakeProcessor, ...] = (
 )
 
 
-def make_processors(history: History) -> tuple[LogitsProcessor, ...]:
-    """Those that have an effect; none for a request that asks for none."""
-    made = (make(history) for make in _MAKERS)
+def make_processors(
+    history: History, guide: LogitsProcessor | None = None
+) -> tuple[LogitsProcessor, ...]:
+    """Those that have an effect; none for a request that asks for none. A ``guide`` comes last."""
+    made = (*(make(history) for make in _MAKERS), guide)
     return tuple(processor for processor in made if processor is not None)
