@@ -53,9 +53,17 @@ class Admission:
         self._template = template
         self._monitor = monitor
 
+    def check_model(self, model: str | None) -> None:
+        """Raises ModelNotFound for another model than the served one."""
+        if model is not None and model != self._config.model_name:
+            raise ModelNotFound(shortened(model), self._config.model_name)
+
+    async def encode(self, prompt: Prompt) -> tuple[int, ...]:
+        """The token ids of a prompt as it would be admitted, whether or not they fit."""
+        return await self._token_ids(prompt, self._monitor.require_info().max_request_tokens)
+
     async def admit(self, client: ClientRequest) -> Admitted:
-        if client.model is not None and client.model != self._config.model_name:
-            raise ModelNotFound(shortened(client.model), self._config.model_name)
+        self.check_model(client.model)
         self._check_stop_strings(client.stop_strings)
         self._check_speculation(client.speculation)
         self._check_options(client)

@@ -21,11 +21,17 @@ from dspark.gateway.disconnect import ClientGone
 from dspark.gateway.gateway import Gateway
 from dspark.gateway.http_errors import CLIENT_GONE_STATUS, error_body, response_of
 from dspark.gateway.openai_types import ChatBody, CompletionBody
+from dspark.gateway.refused_endpoints import embeddings
 from dspark.gateway.request_id import RequestIdMiddleware
 from dspark.gateway.request_trace import note_failure
 from dspark.gateway.response_counter import ResponseCounter
+from dspark.gateway.responses_routes import ResponsesRoutes
+from dspark.gateway.responses_types import ResponsesBody
 from dspark.gateway.shortened import shortened
 from dspark.gateway.status_routes import StatusRoutes
+from dspark.gateway.tokenization_routes import TokenizationRoutes
+from dspark.gateway.tokenization_types import DetokenizeBody, TokenizeBody
+from dspark.gateway.trace_echo import TraceEcho
 from dspark.gateway.trace_middleware import TraceMiddleware
 from dspark.telemetry import tracing
 
@@ -42,6 +48,7 @@ def make_app(gateway: Gateway, grpc_port: int | None) -> FastAPI:
         middleware=[
             *_tracing(gateway),
             Middleware(RequestIdMiddleware),
+            Middleware(TraceEcho),
             Middleware(ResponseCounter, counter=gateway.metrics.books.http_responses),
             *_api_keys(gateway),
         ],
@@ -55,6 +62,11 @@ def make_app(gateway: Gateway, grpc_port: int | None) -> FastAPI:
     completion = CompletionRoutes(gateway)
     _post(app, "/v1/completions", completion.completions, CompletionBody)
     _post(app, "/v1/chat/completions", completion.chat_completions, ChatBody)
+    _post(app, "/v1/responses", ResponsesRoutes(gateway).create, ResponsesBody)
+    tokenization = TokenizationRoutes(gateway)
+    _post(app, "/tokenize", tokenization.tokenize, TokenizeBody)
+    _post(app, "/detokenize", tokenization.detokenize, DetokenizeBody)
+    app.add_api_route("/v1/embeddings", embeddings, methods=["POST"], response_model=None)
     status = StatusRoutes(gateway, grpc_port)
     _get(app, "/v1/models", status.models)
     _get(app, "/v1/models/{model:path}", status.model)

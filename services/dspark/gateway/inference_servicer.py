@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -19,7 +19,7 @@ from dspark.gateway.client_request import (
     TextPrompt,
     TokenPrompt,
 )
-from dspark.gateway.gateway import Gateway
+from dspark.gateway.gateway import Gateway, GatewayStatus
 from dspark.gateway.generation_events import Completed, Event, Started
 from dspark.gateway.request_id import check_request_id, draw_request_id
 from dspark.gateway.request_trace import CHAT, TEXT, current_trace, traced
@@ -39,6 +39,7 @@ from dspark.wire.sampling import (
 )
 
 SERVICE_NAME = "dspark.v1.InferenceService"
+_ENGINE_COUNTS = [field.name for field in pb.EngineStatus.DESCRIPTOR.fields]
 
 
 class InferenceServicer(pb_grpc.InferenceServiceServicer):
@@ -52,16 +53,15 @@ class InferenceServicer(pb_grpc.InferenceServiceServicer):
     ) -> AsyncIterator[pb.GenerateResponse]:
         operation = CHAT if request.WhichOneof("prompt") == "chat" else TEXT
         with traced(operation, self._gateway.config.model_name, carrier_of(context)):
-            self._gateway.lifecycle.check_accepting()
             client = client_request_from_proto(request)
             current.request_id.set(client.request_id)
             if (trace := current_trace()) is not None:
                 trace.asked(client, is_stream=True)
-            admitted = await self._gateway.admission.admit(client)
-            events = self._gateway.generation.run(admitted.request, admitted.info.eos_token_ids)
-            async with aclosing(events):
-                async for event in events:
-                    yield event_to_proto(event, self._gateway.config.model_name)
+            n = request.n if request.HasField("n") else 1
+            self._gateway.config.request_limits.check_n(n)
+            async with aclosing(self._gateway.answers.run([client], n)) as events:
+                async for item in events:
+                    yield event_to_proto(item.event, self._gateway.config.model_name, item.index)
 
     async def ListModels(
         self, request: pb.ListModelsRequest, context: aio.ServicerContext[Any, Any]
@@ -75,10 +75,42 @@ class InferenceServicer(pb_grpc.InferenceServiceServicer):
         )
         return pb.ListModelsResponse(models=[card])
 
+    async def Tokenize(
+        self, request: pb.TokenizeRequest, context: aio.ServicerContext[Any, Any]
+    ) -> pb.TokenizeResponse:
+        refuse_unknown_fields({"": request})
+        tokenized = await self._gateway.tokenization.tokenize(
+            request.model or None,
+            _prompt(request),
+            add_special_tokens=request.add_special_tokens,
+            return_token_strs=request.return_token_strs,
+        )
+        return pb.TokenizeResponse(
+            token_ids=tokenized.token_ids,
+            token_strs=tokenized.token_strs,
+            max_model_len=tokenized.max_model_len,
+        )
+
+    async def Detokenize(
+        self, request: pb.DetokenizeRequest, context: aio.ServicerContext[Any, Any]
+    ) -> pb.DetokenizeResponse:
+        refuse_unknown_fields({"": request})
+        text = await self._gateway.tokenization.detokenize(
+            request.model or None, request.token_ids, "token_ids"
+        )
+        return pb.DetokenizeResponse(text=text)
+
+    async def GetStatus(
+        self, request: pb.GetStatusRequest, context: aio.ServicerContext[Any, Any]
+    ) -> pb.GetStatusResponse:
+        return status_to_proto(await self._gateway.status())
+
 
 def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:
     """Raises InvalidArgument for a field this server does not know."""
-    _refuse_unknown_fields(request)
+    refuse_unknown_fields(
+        {"": request, "sampling.": request.sampling, "speculation.": request.speculation}
+    )
     return ClientRequest(
         request_id=_request_id(request.request_id),
         prompt=_prompt(request),
@@ -97,7 +129,7 @@ def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:
     )
 
 
-def event_to_proto(event: Event, model: str) -> pb.GenerateResponse:
+def event_to_proto(event: Event, model: str, index: int = 0) -> pb.GenerateResponse:
     match event:
         case Started():
             started = pb.GenerateStarted(
@@ -105,18 +137,35 @@ def event_to_proto(event: Event, model: str) -> pb.GenerateResponse:
                 model=model,
                 prompt_tokens=event.prompt_tokens,
                 seed=event.seed,
+                index=index,
             )
             return pb.GenerateResponse(started=started)
         case TextChunk():
             chunk = pb.GenerateChunk(
-                text=event.text, token_ids=event.token_ids, num_accepted=event.num_accepted
+                text=event.text,
+                token_ids=event.token_ids,
+                num_accepted=event.num_accepted,
+                index=index,
             )
             return pb.GenerateResponse(chunk=chunk)
         case Completed():
-            return pb.GenerateResponse(complete=_complete_to_proto(event))
+            return pb.GenerateResponse(complete=_complete_to_proto(event, index))
 
 
-def _complete_to_proto(end: Completed) -> pb.GenerateComplete:
+def status_to_proto(status: GatewayStatus) -> pb.GetStatusResponse:
+    engine = status.engine
+    return pb.GetStatusResponse(
+        version=status.version,
+        is_ready=not status.problem,
+        problem=status.problem,
+        num_answering=status.num_answering,
+        engine=None
+        if engine is None
+        else pb.EngineStatus(**{name: getattr(engine, name) for name in _ENGINE_COUNTS}),
+    )
+
+
+def _complete_to_proto(end: Completed, index: int) -> pb.GenerateComplete:
     return pb.GenerateComplete(
         finish_reason=finish_reason_to_proto(end.finish_reason),
         stop_string=end.stop_reason if isinstance(end.stop_reason, str) else None,
@@ -124,6 +173,7 @@ def _complete_to_proto(end: Completed) -> pb.GenerateComplete:
         usage=usage_to_proto(end.usage),
         speculation=stats_to_proto(end.speculation) if end.speculation else None,
         steps=breakdown_to_proto(end.steps) if end.steps else None,
+        index=index,
     )
 
 
@@ -131,25 +181,26 @@ def _request_id(given: str) -> str:
     return check_request_id(given, "request_id") if given else draw_request_id()
 
 
-def _prompt(request: pb.GenerateRequest) -> Prompt:
+def _prompt(request: pb.GenerateRequest | pb.TokenizeRequest) -> Prompt:
     match request.WhichOneof("prompt"):
         case "text":
             return TextPrompt(request.text, "text")
-        case "token_ids":
+        case "token_ids" if isinstance(request, pb.GenerateRequest):
             return TokenPrompt(tuple(request.token_ids.ids), "token_ids")
         case "chat":
             messages = tuple(ChatMessage(m.role, m.content) for m in request.chat.messages)
             return ChatPrompt(messages, "chat.messages")
         case _:
-            raise InvalidArgument("prompt", "one of text, token_ids and chat must be set")
+            raise InvalidArgument("prompt", f"one of {_prompts_of(request)} must be set")
 
 
-def _refuse_unknown_fields(request: pb.GenerateRequest) -> None:
-    parts: dict[str, Message] = {
-        "": request,
-        "sampling.": request.sampling,
-        "speculation.": request.speculation,
-    }
+def _prompts_of(request: Message) -> str:
+    *others, last = (field.name for field in request.DESCRIPTOR.oneofs_by_name["prompt"].fields)
+    return f"{', '.join(others)} and {last}"
+
+
+def refuse_unknown_fields(parts: Mapping[str, Message]) -> None:
+    """Raises InvalidArgument for a number that a part's contract does not know."""
     for path, message in parts.items():
         unknown = UnknownFieldSet(message)
         if len(unknown):

@@ -50,7 +50,7 @@ _PROBLEMS = {
 def parse_completion(fields: Mapping[str, Any]) -> CompletionBody:
     """Raises InvalidArgument or UnsupportedField that names the field."""
     kept = drop_neutral(fields, unsupported_fields.COMPLETION)
-    return _validate(CompletionBody, _without_stream_extras(kept))
+    return validated(CompletionBody, _without_stream_extras(kept))
 
 
 def parse_chat(fields: Mapping[str, Any]) -> ChatBody:
@@ -59,17 +59,20 @@ def parse_chat(fields: Mapping[str, Any]) -> ChatBody:
     messages = kept.get("messages")
     if isinstance(messages, list):
         kept["messages"] = [_clean_message(m, f"messages[{i}]") for i, m in enumerate(messages)]
-    body = _validate(ChatBody, kept)
+    body = validated(ChatBody, kept)
     if None not in (body.max_tokens, body.max_completion_tokens):
         if body.max_tokens != body.max_completion_tokens:
             raise InvalidArgument("max_completion_tokens", "contradicts max_tokens")
     return body
 
 
-def completion_request(body: CompletionBody, request_id: str) -> ClientRequest:
+def completion_request(body: CompletionBody, request_id: str, index: int = 0) -> ClientRequest:
+    """The request for the prompt at ``index``."""
+    label = "prompt" if len(body.prompt) == 1 else f"prompt[{index}]"
+    given = body.prompt[index]
     prompt: Prompt
-    prompt = TextPrompt(body.prompt) if isinstance(body.prompt, str) else TokenPrompt(body.prompt)
-    return _client_request(body, prompt, body.max_tokens, request_id)
+    prompt = TextPrompt(given, label) if isinstance(given, str) else TokenPrompt(given, label)
+    return client_request(body, prompt, body.max_tokens, request_id)
 
 
 def chat_request(body: ChatBody, request_id: str) -> ClientRequest:
@@ -77,14 +80,19 @@ def chat_request(body: ChatBody, request_id: str) -> ClientRequest:
     max_tokens = (
         body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     )
-    return _client_request(body, ChatPrompt(messages), max_tokens, request_id)
+    return client_request(body, ChatPrompt(messages), max_tokens, request_id)
 
 
-def _client_request(
+def client_request(
     body: CommonFields, prompt: Prompt, max_tokens: int | None, request_id: str
 ) -> ClientRequest:
+    """What both kinds of bodies share, for one prompt."""
     if body.stream_options is not None and not body.stream:
         raise InvalidArgument("stream_options", "needs stream to be true")
+    if body.stream_options is not None and body.stream_options.continuous_usage_stats:
+        if not body.stream_options.include_usage:
+            name = "stream_options.continuous_usage_stats"
+            raise InvalidArgument(name, "needs include_usage to be true")
     return ClientRequest(
         request_id=request_id,
         prompt=prompt,
@@ -154,7 +162,8 @@ def _clean_part(part: Any, path: str) -> Any:
     return drop_neutral(part, unsupported_fields.CONTENT_PART, f"{path}.")
 
 
-def _validate(body_type: type[Body], fields: dict[str, Any]) -> Body:
+def validated(body_type: type[Body], fields: dict[str, Any]) -> Body:
+    """Raises InvalidArgument that names the field."""
     try:
         return body_type.model_validate(fields)
     except ValidationError as error:

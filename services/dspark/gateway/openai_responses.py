@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from dspark.gateway.event_stream import server_sent
 from dspark.gateway.generation_events import Completed, Started
 from dspark.gateway.text_assembly import TextChunk
+from dspark.gateway.usage_tally import UsageTally
 from dspark.sampling import Usage
 
 DONE = server_sent("[DONE]")
@@ -24,6 +24,10 @@ class ResponseOptions:
     include_usage: bool = False
     # of the request's class, if the client named one
     service_tier: str | None = None
+    # whether each chunk of a stream has the usage so far
+    continuous_usage: bool = False
+    # with more than one, seed and speculation are a choice's own
+    num_choices: int = 1
 
 
 class ResponseStyle(Protocol):
@@ -77,21 +81,23 @@ class ChatStyle:
 
 
 class ResponseWriter:
-    """Writes the objects of one response."""
+    """Writes the objects of one choice; ``envelope`` is what all objects of the response share."""
 
     def __init__(
-        self, style: ResponseStyle, model: str, started: Started, options: ResponseOptions
+        self,
+        style: ResponseStyle,
+        envelope: Mapping[str, Any],
+        started: Started,
+        options: ResponseOptions,
+        index: int,
+        tally: UsageTally,
     ) -> None:
         self._style = style
+        self._envelope = envelope
         self._started = started
         self._options = options
-        self._envelope = {
-            "id": style.id_prefix + started.request_id,
-            "created": int(time.time()),
-            "model": model,
-        }
-        if options.service_tier is not None:
-            self._envelope["service_tier"] = options.service_tier
+        self._index = index
+        self._tally = tally
 
     def whole(
         self,
@@ -99,19 +105,21 @@ class ResponseWriter:
         end: Completed,
         prompt_token_ids: Sequence[int],
     ) -> dict[str, Any]:
-        """The response that is not streamed."""
+        """The response that is not streamed, with this choice alone."""
         choice = self._choice(self._style.whole("".join(c.text for c in chunks)), end)
         extras: dict[str, Any] = {}
         if self._options.return_token_ids:
             choice["token_ids"] = [i for chunk in chunks for i in chunk.token_ids]
             extras["prompt_token_ids"] = list(prompt_token_ids)
+        extras |= self._extensions(end)
+        if self._options.num_choices > 1:
+            choice |= extras
         return {
             **self._envelope,
             "object": self._style.object_name,
             "choices": [choice],
             "usage": usage_object(end.usage),
             **extras,
-            **self._extensions(end),
         }
 
     def opening(self) -> bytes:
@@ -129,16 +137,15 @@ class ResponseWriter:
         return self._event([choice])
 
     def closing(self, end: Completed) -> bytes:
-        """The finish reason, then the usage if asked for, then the end mark."""
-        finish = self._event([self._choice(self._style.delta(""), end)], **self._extensions(end))
-        usage = b""
-        if self._options.include_usage:
-            usage = self._event([], usage=usage_object(end.usage))
-        return finish + usage + DONE
+        """The finish reason."""
+        choice, extras = self._choice(self._style.delta(""), end), self._extensions(end)
+        if self._options.num_choices > 1:
+            choice, extras = choice | extras, {}
+        return self._event([choice], **extras)
 
     def _choice(self, content: dict[str, Any], end: Completed | None = None) -> dict[str, Any]:
         return {
-            "index": 0,
+            "index": self._index,
             **content,
             "logprobs": None,
             "finish_reason": end.finish_reason.value if end else None,
@@ -147,7 +154,9 @@ class ResponseWriter:
 
     def _event(self, choices: list[dict[str, Any]], **extras: Any) -> bytes:
         body = {**self._envelope, "object": self._style.chunk_object_name, "choices": choices}
-        if self._options.include_usage:
+        if self._options.continuous_usage:
+            body["usage"] = usage_object(self._tally.usage)
+        elif self._options.include_usage:
             body["usage"] = None
         body.update(extras)
         return server_sent(json.dumps(body, separators=(",", ":")))

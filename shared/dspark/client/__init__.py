@@ -3,7 +3,15 @@
 from dspark.client.async_client import AsyncClient, AsyncStream
 from dspark.client.closed import ClientClosed
 from dspark.client.options import GenerateOptions, Prompt
-from dspark.client.results import Chunk, Completion, Model, Started
+from dspark.client.results import (
+    Chunk,
+    Completion,
+    EngineStatus,
+    Model,
+    Started,
+    Status,
+    Tokens,
+)
 from dspark.client.sync_client import Client, Stream
 from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, SpeculationParams
@@ -16,6 +24,7 @@ __all__ = [
     "Client",
     "ClientClosed",
     "Completion",
+    "EngineStatus",
     "FinishReason",
     "GenerateOptions",
     "Model",
@@ -23,6 +32,8 @@ __all__ = [
     "RequestClass",
     "SpeculationParams",
     "Started",
+    "Status",
     "Stream",
     "TlsFiles",
+    "Tokens",
 ]
