@@ -174,9 +174,9 @@ def validated(body_type: type[Body], fields: dict[str, Any]) -> Body:
 
 
 def _names(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """The location without pydantic's names for the kinds of content: text or a list of parts."""
+    """The location without pydantic's names for the kinds of content: text or a list."""
     return tuple(
         part
         for before, part in zip(("", *location), location, strict=False)
-        if not (before == "content" and isinstance(part, str))
+        if not (before in ("content", "input") and isinstance(part, str))
     )

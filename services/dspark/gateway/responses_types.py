@@ -54,6 +54,8 @@ def parse_responses(fields: Mapping[str, Any]) -> ResponsesBody:
         kept["input"] = [_clean_item(item, f"input[{i}]") for i, item in enumerate(items)]
     body = validated(ResponsesBody, kept)
     _check_metadata(body.metadata or {})
+    if body.max_output_tokens is not None and body.max_output_tokens < 1:
+        raise InvalidArgument("max_output_tokens", "must be at least 1")
     return body
 
 
