@@ -55,7 +55,9 @@ _IDS = {"type": "array", "items": {"type": "integer"}}
 _PROMPTS = {"type": "array", "items": {"anyOf": [_TEXT, _IDS]}, "minItems": 1}
 PromptField = Annotated[Any, PlainValidator(_check_prompts), _either(_TEXT, _IDS, _PROMPTS)]
 StopField = Annotated[
-    Any, PlainValidator(_check_stop), _either(_TEXT, {"type": "array", "items": _TEXT})
+    Any,
+    PlainValidator(_check_stop),
+    _either(_TEXT, {"type": "array", "items": _TEXT}, {"type": "null"}),
 ]
 
 
