@@ -46,8 +46,13 @@ def check_choices(num_prompts: int, n: int, limit: int) -> None:
 def choice_requests(prompts: Sequence[GenerationRequest], n: int) -> list[GenerationRequest]:
     """The requests of all choices, n of each prompt in a row; the first prompt's seed is theirs."""
     seed = prompts[0].sampling.seed
-    each = [prompt for prompt in prompts for _ in range(n)]
-    return [_choice(request, seed, index) for index, request in enumerate(each)]
+    requests: list[GenerationRequest] = []
+    for prompt in prompts:
+        first = _choice(prompt, seed, len(requests))
+        others = (replace(prompt, beside=first.request_id) for _ in range(n - 1))
+        requests.append(first)
+        requests += [_choice(other, seed, len(requests) + i) for i, other in enumerate(others)]
+    return requests
 
 
 def _choice(request: GenerationRequest, seed: int, index: int) -> GenerationRequest:

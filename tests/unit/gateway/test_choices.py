@@ -46,6 +46,7 @@ def test_choices_are_those_of_the_first_prompt_then_those_of_the_next() -> None:
     assert [r.prompt_token_ids for r in requests] == [(1,), (1,), (2,), (2,)]
     assert [r.request_id for r in requests] == ["r", "r-1", "r-2", "r-3"]
     assert [r.sampling.seed for r in requests] == [choice_seed(7, i) for i in range(4)]
+    assert [r.beside for r in requests] == ["", "r", "", "r-2"]
 
 
 def test_one_choice_is_the_request_itself() -> None:
