@@ -40,7 +40,8 @@ HOSTILE: dict[str, tuple[bytes, int, str | None]] = {
     "a hundred thousand stop strings": (_of(stop=["x"] * MANY), 400, "stop"),
     "a huge stop string": (_of(stop="x" * 10**6), 400, "stop"),
     "ten megabytes of bias": (_bias(10**7), 413, None),
-    "five megabytes of bias": (_bias(5 * 10**6), 400, "logit_bias"),
+    "five megabytes of bias": (_bias(5 * 10**6), 400, "body"),
+    "half a megabyte of bias": (_bias(5 * 10**5), 400, "logit_bias"),
     "a hundred thousand stop tokens": (_of(stop_token_ids=[1] * MANY), 400, "stop_token_ids"),
     "a huge grammar": (
         _of(structured_outputs={"regex": "(a|b)*" * MANY}),
@@ -58,12 +59,17 @@ HOSTILE: dict[str, tuple[bytes, int, str | None]] = {
     "bytes that are no text": (b'{"prompt":"\xff\xfe"}', 400, "body"),
     "half a character": (b'{"prompt":"\\ud800"}', 400, "prompt"),
     "many keys that are none": (
-        json.dumps({"prompt": "hi", **{f"k{i}": i for i in range(MANY)}}).encode(),
+        json.dumps({"prompt": "hi", **{f"k{i}": i for i in range(MANY // 2)}}).encode(),
         400,
         "k0",
     ),
+    "many keys in a part": (
+        _of(speculation={f"k{i}": i for i in range(MANY // 2)}),
+        400,
+        "speculation",
+    ),
     "the same key again and again": (
-        b"{" + b'"prompt":"hi",' * MANY + b'"prompt":"hi"}',
+        b"{" + b'"prompt":"hi",' * (MANY // 2) + b'"prompt":"hi"}',
         400,
         "prompt",
     ),
@@ -104,6 +110,13 @@ async def test_it_is_refused_by_name_beside_a_stream(
         assert error["param"] == param
         assert len(error["message"]) < 400
     assert len(stack.scheduler.requests) == 1
+
+
+async def test_many_broken_messages_are_refused_beside_a_stream(stack: GatewayStack) -> None:
+    async with beside(stack):
+        for path, field in (("/v1/chat/completions", "messages"), ("/v1/responses", "input")):
+            reply = await stack.client.post(path, json={field: [1] * MANY})
+            assert (reply.status_code, reply.json()["error"]["param"]) == (400, f"{field}[0]")
 
 
 async def test_connections_that_send_nothing_disturb_nobody(

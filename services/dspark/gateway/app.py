@@ -32,6 +32,7 @@ from dspark.gateway.openapi_document import (
     probed,
     replies,
 )
+from dspark.gateway.openapi_schemas import Schema
 from dspark.gateway.refused_endpoints import embeddings
 from dspark.gateway.request_id import RequestIdMiddleware
 from dspark.gateway.request_trace import note_failure
@@ -91,16 +92,18 @@ def _is_metrics_open(gateway: Gateway) -> bool:
 def _add_posts(app: FastAPI, gateway: Gateway) -> None:
     completion, tokenization = CompletionRoutes(gateway), TokenizationRoutes(gateway)
     responses = ResponsesRoutes(gateway)
-    for path, endpoint, body, reply in (
+    answers: list[tuple[str, Endpoint, type[BaseModel], Schema]] = [
         ("/v1/completions", completion.completions, CompletionBody, schemas.COMPLETION),
         ("/v1/chat/completions", completion.chat_completions, ChatBody, schemas.CHAT),
         ("/v1/responses", responses.create, ResponsesBody, schemas.RESPONSE),
-    ):
+    ]
+    for path, endpoint, body, reply in answers:
         _post(app, path, endpoint, body, replies(reply, GENERATING, can_stream=True))
-    for path, endpoint, body, reply in (
+    tokens: list[tuple[str, Endpoint, type[BaseModel], Schema]] = [
         ("/tokenize", tokenization.tokenize, TokenizeBody, schemas.TOKENS),
         ("/detokenize", tokenization.detokenize, DetokenizeBody, schemas.DETOKENIZED),
-    ):
+    ]
+    for path, endpoint, body, reply in tokens:
         _post(app, path, endpoint, body, replies(reply, READING))
     app.add_api_route(
         "/v1/embeddings",

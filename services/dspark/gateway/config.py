@@ -47,7 +47,7 @@ class GatewayConfig(TransportSettings, LogSettings):
     max_stop_string_chars: int = setting(1024, "longest stop string")
     max_choices: int = setting(128, "most choices of a request: its prompts times n")
     max_bias_entries: int = setting(
-        4096, "most entries of each of logit_bias, bad_words and stop_token_ids"
+        4096, "most entries of logit_bias and other objects, bad_words and stop_token_ids"
     )
     max_grammar_chars: int = setting(
         256 * 1024, "largest grammar, JSON schema or tool definitions of a request"

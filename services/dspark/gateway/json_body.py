@@ -18,6 +18,7 @@ from dspark.gateway.shortened import shortened
 from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
 
 FIELD = "body"
+MAX_KEYS = 100_000
 # Longer bodies are parsed on a thread, so that streams go on.
 _INLINE_BYTES = 256 * 1024
 
@@ -34,8 +35,17 @@ async def read_object(
     except TimeoutError:
         raise BodyTimeout(timeout_s or 0.0) from None
     if len(body) > _INLINE_BYTES:
+        _check_keys(body)
         return await asyncio.to_thread(_object_of, body)
     return _object_of(body)
+
+
+def _check_keys(body: bytes) -> None:
+    """Raises InvalidArgument for so many keys that to read them would hold up the streams."""
+    # Only keys have a colon behind their last quotation mark; inside a text it is escaped.
+    num_keys = sum(body.count(end) - body.count(b"\\" + end) for end in (b'":', b'" :'))
+    if num_keys > MAX_KEYS:
+        raise InvalidArgument(FIELD, f"has more than {MAX_KEYS} keys in its objects")
 
 
 def _object_of(body: bytes) -> dict[str, Any]:

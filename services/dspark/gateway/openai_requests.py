@@ -164,11 +164,16 @@ def _clean_part(part: Any, path: str) -> Any:
 
 def validated(body_type: type[Body], fields: dict[str, Any]) -> Body:
     """Raises InvalidArgument that names the field."""
+    for name in fields:
+        # Apart, because a body may have any number of them.
+        if name not in body_type.model_fields:
+            raise InvalidArgument(field_path((name,)), _PROBLEMS["extra_forbidden"])
     try:
         return body_type.model_validate(fields)
     except ValidationError as error:
         # A union reports one error per member; the deepest is about what the client meant.
-        problem = max(error.errors(include_url=False), key=lambda e: len(_names(e["loc"])))
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+        problem = max(problems, key=lambda e: len(_names(e["loc"])))
         message = _PROBLEMS.get(problem["type"], problem["msg"])
         raise InvalidArgument(field_path(_names(problem["loc"])), message) from None
 

@@ -46,7 +46,7 @@ def replies(schema: Schema, statuses: Sequence[int] = (), *, can_stream: bool = 
     content = _json(schema)
     if can_stream:
         content["text/event-stream"] = {}
-    answered = {200: {"description": "the answer", "content": content}}
+    answered: Responses = {200: {"description": "the answer", "content": content}}
     return {**answered, **errors(*_ALWAYS, *statuses)}
 
 

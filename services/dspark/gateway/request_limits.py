@@ -8,7 +8,7 @@ from typing import Any
 
 from dspark.errors import InvalidArgument
 
-_BIAS = ("logit_bias", "bad_words", "stop_token_ids")
+_LISTS = ("bad_words", "stop_token_ids")
 _GRAMMARS = (
     "response_format",
     "structured_outputs",
@@ -47,14 +47,20 @@ class RequestLimits:
             limit = self.max_grammar_chars
             raise InvalidArgument(field, f"is too large; the limit is {limit} characters")
 
+    def _check_prompts(self, prompt: Any) -> None:
+        if isinstance(prompt, list) and prompt and type(prompt[0]) is not int:
+            _check_count("prompt", len(prompt), self.max_choices, "prompts")
+
     def check(self, fields: Mapping[str, Any]) -> None:
         """Raises InvalidArgument that names the field of a JSON body that is over a limit."""
         self.check_n(fields.get("n"))
+        self._check_prompts(fields.get("prompt"))
         stop = fields.get("stop")
         if isinstance(stop, list):
             _check_count("stop", len(stop), self.max_stop_strings, "strings")
-        for name in _BIAS:
-            if isinstance(value := fields.get(name), (list, dict)):
+        for name, value in fields.items():
+            # No other object of a body has nearly as many keys as a bias may have.
+            if isinstance(value, dict) or (name in _LISTS and isinstance(value, list)):
                 self.check_bias(name, len(value))
         for name in _GRAMMARS:
             self.check_grammar(name, fields.get(name))

@@ -81,7 +81,7 @@ def _message(item: InputItem, path: str) -> ChatMessage:
 
 def _clean_item(item: Any, path: str) -> Any:
     if not isinstance(item, dict):
-        return item
+        raise InvalidArgument(path, "must be an object")
     _check_type(item, path, ("message",))
     # An item of an earlier answer comes back as it was given; its id names nothing here.
     kept = drop_neutral({k: v for k, v in item.items() if k != "id"}, _ITEM, f"{path}.")

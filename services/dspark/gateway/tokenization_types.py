@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import FailFast
 
 from dspark.errors import InvalidArgument
 from dspark.gateway.client_request import Prompt, TextPrompt
@@ -35,7 +37,7 @@ class DetokenizeBody(Strict):
     """POST /detokenize."""
 
     model: Text | None = None
-    tokens: list[int]
+    tokens: Annotated[list[int], FailFast()]
 
 
 def parse_tokenize(fields: Mapping[str, Any]) -> tuple[TokenizeBody, Prompt]:

@@ -17,8 +17,11 @@ LONG = "x" * 41
 OVER: list[tuple[str, Any]] = [
     ("n", 5),
     ("n", 10**6),
+    ("prompt", ["a"] * 5),
+    ("prompt", [[1]] * 5),
     ("stop", ["a"] * 4),
     ("logit_bias", {str(i): 1 for i in range(6)}),
+    ("speculation", {str(i): 1 for i in range(6)}),
     ("bad_words", ["a"] * 6),
     ("stop_token_ids", [1] * 6),
     ("response_format", {"type": "json_schema", "json_schema": {"schema": {LONG: True}}}),
@@ -32,7 +35,7 @@ OVER: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("field", "value"), OVER)
 def test_a_field_over_its_limit_is_named(field: str, value: Any) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        LIMITS.check({"prompt": "x" * 1000, field: value})
+        LIMITS.check({"prompt": [1] * 1000, field: value})
     assert caught.value.field == field
     roomy = replace(
         LIMITS, max_choices=10**6, max_stop_strings=4, max_bias_entries=6, max_grammar_chars=200
