@@ -160,6 +160,8 @@ async def test_a_refusal_is_a_status_and_a_break_a_failed_response(stack: Gatewa
         ({"metadata": {"a": "x" * 513}}, "metadata"),
         ({"metadata": {str(i): "" for i in range(17)}}, "metadata"),
         ({"max_output_tokens": 0}, "max_output_tokens"),
+        ({"max_output_tokens": 1000}, "max_output_tokens"),
+        ({"max_output_tokens": 1000, "stream": True}, "max_output_tokens"),
         ({"temperature": -1}, "temperature"),
     ],
 )
