@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    PlainValidator,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
@@ -20,17 +28,19 @@ def _check_text(value: str) -> str:
     return value
 
 
-def _check_prompt(value: Any) -> str | tuple[int, ...]:
-    """Text or token ids, alone or as a list of exactly one."""
+def _check_prompts(value: Any) -> tuple[str | tuple[int, ...], ...]:
+    """Texts and lists of token ids: a list of them, or one alone."""
     if isinstance(value, list) and value and not all(map(_is_int, value)):
-        if len(value) != 1:
-            raise PydanticCustomError("prompt", "a list of prompts must have exactly one")
-        value = value[0]
+        return tuple(map(_check_prompt, value))
+    return (_check_prompt(value),)
+
+
+def _check_prompt(value: Any) -> str | tuple[int, ...]:
     if isinstance(value, str):
         return _check_text(value)
     if isinstance(value, list) and all(map(_is_int, value)):
         return tuple(value)
-    raise PydanticCustomError("prompt", "must be a text or a list of token ids")
+    raise PydanticCustomError("prompt", "must be a text or a list of token ids, or a list of those")
 
 
 def _check_stop(value: Any) -> tuple[str, ...]:
@@ -72,9 +82,12 @@ def _either(*schemas: dict[str, Any]) -> WithJsonSchema:
 Text = Annotated[str, AfterValidator(_check_text)]
 _TEXT = {"type": "string"}
 _IDS = {"type": "array", "items": {"type": "integer"}}
-PromptField = Annotated[Any, PlainValidator(_check_prompt), _either(_TEXT, _IDS)]
+_PROMPTS = {"type": "array", "items": {"anyOf": [_TEXT, _IDS]}, "minItems": 1}
+PromptField = Annotated[Any, PlainValidator(_check_prompts), _either(_TEXT, _IDS, _PROMPTS)]
 StopField = Annotated[
-    Any, PlainValidator(_check_stop), _either(_TEXT, {"type": "array", "items": _TEXT})
+    Any,
+    PlainValidator(_check_stop),
+    _either(_TEXT, {"type": "array", "items": _TEXT}, {"type": "null"}),
 ]
 
 BiasField = Annotated[
@@ -87,11 +100,13 @@ BadWordsField = Annotated[
 ]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """Takes what it declares, of the type that it declares."""
+
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class SpeculationOptions(_Strict):
+class SpeculationOptions(Strict):
     """Our extension: steers candidates, changes speed only."""
 
     enabled: bool | None = None
@@ -100,27 +115,28 @@ class SpeculationOptions(_Strict):
     policy: Text | None = None
 
 
-class StreamOptions(_Strict):
+class StreamOptions(Strict):
     """Options of a streamed answer."""
 
     include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
 
 
-class TextPart(_Strict):
+class TextPart(Strict):
     """A part of a message's content."""
 
     type: Text
     text: Text
 
 
-class Message(_Strict):
+class Message(Strict):
     """One turn; parts are joined with line breaks."""
 
     role: Text
     content: Text | list[TextPart]
 
 
-class JsonSchemaFormat(_Strict):
+class JsonSchemaFormat(Strict):
     """A JSON Schema that the text meets, strict or not."""
 
     name: Text | None = None
@@ -129,14 +145,14 @@ class JsonSchemaFormat(_Strict):
     strict: bool | None = None
 
 
-class ResponseFormat(_Strict):
+class ResponseFormat(Strict):
     """OpenAI's form of structured output."""
 
     type: Text
     json_schema: JsonSchemaFormat | None = None
 
 
-class StructuredOutputs(_Strict):
+class StructuredOutputs(Strict):
     """vLLM's form of structured output: one of the first five."""
 
     json_: dict[str, Any] | Text | None = Field(None, alias="json")
@@ -147,7 +163,7 @@ class StructuredOutputs(_Strict):
     disable_any_whitespace: bool | None = None
 
 
-class CommonFields(_Strict):
+class CommonFields(Strict):
     """What completions and chat share."""
 
     model: Text | None = None
@@ -157,6 +173,7 @@ class CommonFields(_Strict):
     top_k: int | None = None
     min_p: float | None = None
     seed: int | None = None
+    n: int | None = None
     stop: StopField = ()
     stop_token_ids: list[int] | None = None
     ignore_eos: bool | None = None
@@ -196,7 +213,7 @@ class CompletionBody(CommonFields):
 class ChatBody(CommonFields):
     """POST /v1/chat/completions."""
 
-    messages: list[Message] = Field(min_length=1)
+    messages: Annotated[list[Message], FailFast()] = Field(min_length=1)
     max_completion_tokens: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None

@@ -14,9 +14,13 @@ SCHEDULER = "scheduler"  # its name in errors
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest(RequestSpec):
-    """A request with every limit checked, and the stop strings that end its text here."""
+    """A request with every limit checked, and the stop strings that end its text here.
+
+    ``beside`` names the request that computes the same prompt: where that runs, its K/V is.
+    """
 
     stop_strings: tuple[str, ...] = ()
+    beside: str = ""
 
 
 @dataclass(frozen=True, slots=True)

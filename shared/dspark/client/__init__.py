@@ -6,9 +6,12 @@ from dspark.client.options import GenerateOptions, Prompt
 from dspark.client.results import (
     Chunk,
     Completion,
+    EngineStatus,
     Model,
     Started,
+    Status,
     TokenLogprobs,
+    Tokens,
     TopLogprob,
 )
 from dspark.client.sync_client import Client, Stream
@@ -24,6 +27,7 @@ __all__ = [
     "Client",
     "ClientClosed",
     "Completion",
+    "EngineStatus",
     "FinishReason",
     "GenerateOptions",
     "Model",
@@ -31,9 +35,11 @@ __all__ = [
     "RequestClass",
     "SpeculationParams",
     "Started",
+    "Status",
     "Stream",
     "StructuredOutput",
     "TlsFiles",
     "TokenLogprobs",
+    "Tokens",
     "TopLogprob",
 ]

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from dspark.v1 import sampling_pb2 as dspark_dot_v1_dot_sampling__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!dspark/v1/inference_service.proto\x12\tdspark.v1\x1a\x18\x64spark/v1/sampling.proto\"\xc0\x03\n\x0fGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x04text\x18\x03 \x01(\tH\x00\x12(\n\ttoken_ids\x18\x04 \x01(\x0b\x32\x13.dspark.v1.TokenIdsH\x00\x12%\n\x04\x63hat\x18\x05 \x01(\x0b\x32\x15.dspark.v1.ChatPromptH\x00\x12+\n\x08sampling\x18\x06 \x01(\x0b\x32\x19.dspark.v1.SamplingParams\x12\x14\n\x0cstop_strings\x18\x07 \x03(\t\x12\x31\n\x0bspeculation\x18\x08 \x01(\x0b\x32\x1c.dspark.v1.SpeculationParams\x12\x12\n\ncache_salt\x18\t \x01(\t\x12\x10\n\x08priority\x18\n \x01(\x11\x12\x1d\n\x10use_prefix_cache\x18\x0b \x01(\x08H\x01\x88\x01\x01\x12.\n\rrequest_class\x18\x0c \x01(\x0e\x32\x17.dspark.v1.RequestClass\x12\x0c\n\x04user\x18\r \x01(\t\x12\x11\n\tbad_words\x18\x0e \x03(\tB\x08\n\x06promptB\x13\n\x11_use_prefix_cache\"\x17\n\x08TokenIds\x12\x0b\n\x03ids\x18\x01 \x03(\r\"6\n\nChatPrompt\x12(\n\x08messages\x18\x01 \x03(\x0b\x32\x16.dspark.v1.ChatMessage\",\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"\xa6\x01\n\x10GenerateResponse\x12-\n\x07started\x18\x01 \x01(\x0b\x32\x1a.dspark.v1.GenerateStartedH\x00\x12)\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x18.dspark.v1.GenerateChunkH\x00\x12/\n\x08\x63omplete\x18\x03 \x01(\x0b\x32\x1b.dspark.v1.GenerateCompleteH\x00\x42\x07\n\x05\x65vent\"Y\n\x0fGenerateStarted\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x15\n\rprompt_tokens\x18\x03 \x01(\r\x12\x0c\n\x04seed\x18\x04 \x01(\x04\"\xa5\x01\n\rGenerateChunk\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12\x14\n\x0cnum_accepted\x18\x03 \x01(\r\x12*\n\x08logprobs\x18\x04 \x03(\x0b\x32\x18.dspark.v1.TokenLogprobs\x12\x31\n\x0fprompt_logprobs\x18\x05 \x03(\x0b\x32\x18.dspark.v1.TokenLogprobs\"s\n\rTokenLogprobs\x12\x10\n\x08token_id\x18\x01 \x01(\r\x12\x0f\n\x07logprob\x18\x02 \x01(\x02\x12\x0c\n\x04rank\x18\x03 \x01(\r\x12\r\n\x05\x62ytes\x18\x04 \x01(\x0c\x12\"\n\x03top\x18\x05 \x03(\x0b\x32\x15.dspark.v1.TopLogprob\">\n\nTopLogprob\x12\x10\n\x08token_id\x18\x01 \x01(\r\x12\x0f\n\x07logprob\x18\x02 \x01(\x02\x12\r\n\x05\x62ytes\x18\x03 \x01(\x0c\"\xfd\x01\n\x10GenerateComplete\x12.\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x17.dspark.v1.FinishReason\x12\x15\n\x0bstop_string\x18\x02 \x01(\tH\x00\x12\x17\n\rstop_token_id\x18\x03 \x01(\rH\x00\x12\x1f\n\x05usage\x18\x04 \x01(\x0b\x32\x10.dspark.v1.Usage\x12\x30\n\x0bspeculation\x18\x05 \x01(\x0b\x32\x1b.dspark.v1.SpeculationStats\x12\'\n\x05steps\x18\x06 \x01(\x0b\x32\x18.dspark.v1.StepBreakdownB\r\n\x0bstop_reason\"\x13\n\x11ListModelsRequest\":\n\x12ListModelsResponse\x12$\n\x06models\x18\x01 \x03(\x0b\x32\x14.dspark.v1.ModelCard\"R\n\tModelCard\x12\n\n\x02id\x18\x01 \x01(\t\x12\x15\n\rmax_model_len\x18\x02 \x01(\r\x12\x0f\n\x07sources\x18\x03 \x03(\t\x12\x11\n\texactness\x18\x04 \x01(\t2\xa4\x01\n\x10InferenceService\x12\x45\n\x08Generate\x12\x1a.dspark.v1.GenerateRequest\x1a\x1b.dspark.v1.GenerateResponse0\x01\x12I\n\nListModels\x12\x1c.dspark.v1.ListModelsRequest\x1a\x1d.dspark.v1.ListModelsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!dspark/v1/inference_service.proto\x12\tdspark.v1\x1a\x18\x64spark/v1/sampling.proto\"\xd6\x03\n\x0fGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x04text\x18\x03 \x01(\tH\x00\x12(\n\ttoken_ids\x18\x04 \x01(\x0b\x32\x13.dspark.v1.TokenIdsH\x00\x12%\n\x04\x63hat\x18\x05 \x01(\x0b\x32\x15.dspark.v1.ChatPromptH\x00\x12+\n\x08sampling\x18\x06 \x01(\x0b\x32\x19.dspark.v1.SamplingParams\x12\x14\n\x0cstop_strings\x18\x07 \x03(\t\x12\x31\n\x0bspeculation\x18\x08 \x01(\x0b\x32\x1c.dspark.v1.SpeculationParams\x12\x12\n\ncache_salt\x18\t \x01(\t\x12\x10\n\x08priority\x18\n \x01(\x11\x12\x1d\n\x10use_prefix_cache\x18\x0b \x01(\x08H\x01\x88\x01\x01\x12.\n\rrequest_class\x18\x0c \x01(\x0e\x32\x17.dspark.v1.RequestClass\x12\x0c\n\x04user\x18\r \x01(\t\x12\x11\n\tbad_words\x18\x0e \x03(\t\x12\x0e\n\x01n\x18( \x01(\rH\x02\x88\x01\x01\x42\x08\n\x06promptB\x13\n\x11_use_prefix_cacheB\x04\n\x02_n\"\x17\n\x08TokenIds\x12\x0b\n\x03ids\x18\x01 \x03(\r\"6\n\nChatPrompt\x12(\n\x08messages\x18\x01 \x03(\x0b\x32\x16.dspark.v1.ChatMessage\",\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"\xa6\x01\n\x10GenerateResponse\x12-\n\x07started\x18\x01 \x01(\x0b\x32\x1a.dspark.v1.GenerateStartedH\x00\x12)\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x18.dspark.v1.GenerateChunkH\x00\x12/\n\x08\x63omplete\x18\x03 \x01(\x0b\x32\x1b.dspark.v1.GenerateCompleteH\x00\x42\x07\n\x05\x65vent\"h\n\x0fGenerateStarted\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x15\n\rprompt_tokens\x18\x03 \x01(\r\x12\x0c\n\x04seed\x18\x04 \x01(\x04\x12\r\n\x05index\x18( \x01(\r\"\xb4\x01\n\rGenerateChunk\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12\x14\n\x0cnum_accepted\x18\x03 \x01(\r\x12*\n\x08logprobs\x18\x04 \x03(\x0b\x32\x18.dspark.v1.TokenLogprobs\x12\x31\n\x0fprompt_logprobs\x18\x05 \x03(\x0b\x32\x18.dspark.v1.TokenLogprobs\x12\r\n\x05index\x18( \x01(\r\"s\n\rTokenLogprobs\x12\x10\n\x08token_id\x18\x01 \x01(\r\x12\x0f\n\x07logprob\x18\x02 \x01(\x02\x12\x0c\n\x04rank\x18\x03 \x01(\r\x12\r\n\x05\x62ytes\x18\x04 \x01(\x0c\x12\"\n\x03top\x18\x05 \x03(\x0b\x32\x15.dspark.v1.TopLogprob\">\n\nTopLogprob\x12\x10\n\x08token_id\x18\x01 \x01(\r\x12\x0f\n\x07logprob\x18\x02 \x01(\x02\x12\r\n\x05\x62ytes\x18\x03 \x01(\x0c\"\x8c\x02\n\x10GenerateComplete\x12.\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x17.dspark.v1.FinishReason\x12\x15\n\x0bstop_string\x18\x02 \x01(\tH\x00\x12\x17\n\rstop_token_id\x18\x03 \x01(\rH\x00\x12\x1f\n\x05usage\x18\x04 \x01(\x0b\x32\x10.dspark.v1.Usage\x12\x30\n\x0bspeculation\x18\x05 \x01(\x0b\x32\x1b.dspark.v1.SpeculationStats\x12\'\n\x05steps\x18\x06 \x01(\x0b\x32\x18.dspark.v1.StepBreakdown\x12\r\n\x05index\x18( \x01(\rB\r\n\x0bstop_reason\"\x13\n\x11ListModelsRequest\":\n\x12ListModelsResponse\x12$\n\x06models\x18\x01 \x03(\x0b\x32\x14.dspark.v1.ModelCard\"R\n\tModelCard\x12\n\n\x02id\x18\x01 \x01(\t\x12\x15\n\rmax_model_len\x18\x02 \x01(\r\x12\x0f\n\x07sources\x18\x03 \x03(\t\x12\x11\n\texactness\x18\x04 \x01(\t\"\x98\x01\n\x0fTokenizeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12%\n\x04\x63hat\x18\x03 \x01(\x0b\x32\x15.dspark.v1.ChatPromptH\x00\x12\x1a\n\x12\x61\x64\x64_special_tokens\x18\x04 \x01(\x08\x12\x19\n\x11return_token_strs\x18\x05 \x01(\x08\x42\x08\n\x06prompt\"P\n\x10TokenizeResponse\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12\x12\n\ntoken_strs\x18\x02 \x03(\t\x12\x15\n\rmax_model_len\x18\x03 \x01(\r\"5\n\x11\x44\x65tokenizeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\"\"\n\x12\x44\x65tokenizeResponse\x12\x0c\n\x04text\x18\x01 \x01(\t\"\x12\n\x10GetStatusRequest\"\x87\x01\n\x11GetStatusResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x10\n\x08is_ready\x18\x02 \x01(\x08\x12\x0f\n\x07problem\x18\x03 \x01(\t\x12\x15\n\rnum_answering\x18\x04 \x01(\r\x12\'\n\x06\x65ngine\x18\x05 \x01(\x0b\x32\x17.dspark.v1.EngineStatus\"\xa7\x01\n\x0c\x45ngineStatus\x12\x13\n\x0bnum_running\x18\x01 \x01(\r\x12\x13\n\x0bnum_waiting\x18\x02 \x01(\r\x12\x12\n\nnum_blocks\x18\x03 \x01(\r\x12\x17\n\x0fnum_free_blocks\x18\x04 \x01(\r\x12\x12\n\nblock_size\x18\x05 \x01(\r\x12\x15\n\rprompt_tokens\x18\x06 \x01(\x04\x12\x15\n\rcached_tokens\x18\x07 \x01(\x04\x32\xfc\x02\n\x10InferenceService\x12\x45\n\x08Generate\x12\x1a.dspark.v1.GenerateRequest\x1a\x1b.dspark.v1.GenerateResponse0\x01\x12I\n\nListModels\x12\x1c.dspark.v1.ListModelsRequest\x1a\x1d.dspark.v1.ListModelsResponse\x12\x43\n\x08Tokenize\x12\x1a.dspark.v1.TokenizeRequest\x1a\x1b.dspark.v1.TokenizeResponse\x12I\n\nDetokenize\x12\x1c.dspark.v1.DetokenizeRequest\x1a\x1d.dspark.v1.DetokenizeResponse\x12\x46\n\tGetStatus\x12\x1b.dspark.v1.GetStatusRequest\x1a\x1c.dspark.v1.GetStatusResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,31 +33,45 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'dspark.v1.inference_service
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GENERATEREQUEST']._serialized_start=75
-  _globals['_GENERATEREQUEST']._serialized_end=523
-  _globals['_TOKENIDS']._serialized_start=525
-  _globals['_TOKENIDS']._serialized_end=548
-  _globals['_CHATPROMPT']._serialized_start=550
-  _globals['_CHATPROMPT']._serialized_end=604
-  _globals['_CHATMESSAGE']._serialized_start=606
-  _globals['_CHATMESSAGE']._serialized_end=650
-  _globals['_GENERATERESPONSE']._serialized_start=653
-  _globals['_GENERATERESPONSE']._serialized_end=819
-  _globals['_GENERATESTARTED']._serialized_start=821
-  _globals['_GENERATESTARTED']._serialized_end=910
-  _globals['_GENERATECHUNK']._serialized_start=913
-  _globals['_GENERATECHUNK']._serialized_end=1078
-  _globals['_TOKENLOGPROBS']._serialized_start=1080
-  _globals['_TOKENLOGPROBS']._serialized_end=1195
-  _globals['_TOPLOGPROB']._serialized_start=1197
-  _globals['_TOPLOGPROB']._serialized_end=1259
-  _globals['_GENERATECOMPLETE']._serialized_start=1262
-  _globals['_GENERATECOMPLETE']._serialized_end=1515
-  _globals['_LISTMODELSREQUEST']._serialized_start=1517
-  _globals['_LISTMODELSREQUEST']._serialized_end=1536
-  _globals['_LISTMODELSRESPONSE']._serialized_start=1538
-  _globals['_LISTMODELSRESPONSE']._serialized_end=1596
-  _globals['_MODELCARD']._serialized_start=1598
-  _globals['_MODELCARD']._serialized_end=1680
-  _globals['_INFERENCESERVICE']._serialized_start=1683
-  _globals['_INFERENCESERVICE']._serialized_end=1847
+  _globals['_GENERATEREQUEST']._serialized_end=545
+  _globals['_TOKENIDS']._serialized_start=547
+  _globals['_TOKENIDS']._serialized_end=570
+  _globals['_CHATPROMPT']._serialized_start=572
+  _globals['_CHATPROMPT']._serialized_end=626
+  _globals['_CHATMESSAGE']._serialized_start=628
+  _globals['_CHATMESSAGE']._serialized_end=672
+  _globals['_GENERATERESPONSE']._serialized_start=675
+  _globals['_GENERATERESPONSE']._serialized_end=841
+  _globals['_GENERATESTARTED']._serialized_start=843
+  _globals['_GENERATESTARTED']._serialized_end=947
+  _globals['_GENERATECHUNK']._serialized_start=950
+  _globals['_GENERATECHUNK']._serialized_end=1130
+  _globals['_TOKENLOGPROBS']._serialized_start=1132
+  _globals['_TOKENLOGPROBS']._serialized_end=1247
+  _globals['_TOPLOGPROB']._serialized_start=1249
+  _globals['_TOPLOGPROB']._serialized_end=1311
+  _globals['_GENERATECOMPLETE']._serialized_start=1314
+  _globals['_GENERATECOMPLETE']._serialized_end=1582
+  _globals['_LISTMODELSREQUEST']._serialized_start=1584
+  _globals['_LISTMODELSREQUEST']._serialized_end=1603
+  _globals['_LISTMODELSRESPONSE']._serialized_start=1605
+  _globals['_LISTMODELSRESPONSE']._serialized_end=1663
+  _globals['_MODELCARD']._serialized_start=1665
+  _globals['_MODELCARD']._serialized_end=1747
+  _globals['_TOKENIZEREQUEST']._serialized_start=1750
+  _globals['_TOKENIZEREQUEST']._serialized_end=1902
+  _globals['_TOKENIZERESPONSE']._serialized_start=1904
+  _globals['_TOKENIZERESPONSE']._serialized_end=1984
+  _globals['_DETOKENIZEREQUEST']._serialized_start=1986
+  _globals['_DETOKENIZEREQUEST']._serialized_end=2039
+  _globals['_DETOKENIZERESPONSE']._serialized_start=2041
+  _globals['_DETOKENIZERESPONSE']._serialized_end=2075
+  _globals['_GETSTATUSREQUEST']._serialized_start=2077
+  _globals['_GETSTATUSREQUEST']._serialized_end=2095
+  _globals['_GETSTATUSRESPONSE']._serialized_start=2098
+  _globals['_GETSTATUSRESPONSE']._serialized_end=2233
+  _globals['_ENGINESTATUS']._serialized_start=2236
+  _globals['_ENGINESTATUS']._serialized_end=2403
+  _globals['_INFERENCESERVICE']._serialized_start=2406
+  _globals['_INFERENCESERVICE']._serialized_end=2786
 # @@protoc_insertion_point(module_scope)
