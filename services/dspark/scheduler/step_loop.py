@@ -23,7 +23,7 @@ from dspark.scheduler.step_books import StepBooks
 from dspark.scheduler.step_timing import StepTiming, TimingRing
 from dspark.scheduler.step_trace import StepFacts, StepTrace, traceparents_of
 from dspark.scheduler.verifier_link import VerifierLink, VerifierLost
-from dspark.scheduler.wave_choice import StepParts
+from dspark.scheduler.wave_choice import StepParts, WaveStep
 from dspark.scheduler.waves import Wave
 from dspark.step import SequenceAdmission, SequenceWork, StepOutcome, StepPlan
 from dspark.token_tree import TokenTree
@@ -229,10 +229,12 @@ class StepLoop:
             ahead_ms=ahead_ms,
         )
         self._learn_costs(outcome, forward_ms, own_ms)
+        parts = None
         if decodes_all(plan, outcome):
             parts = _parts(outcome, propose_ms, (now - clock.started) * 1e3)
-            self._waves.observe(len(plan.work), parts, timing.overhead_ms)
-        self._waves.choose(self._pass_ms)
+        num_tokens = sum(len(result.committed_token_ids) for result in outcome.results)
+        step = WaveStep(len(plan.work), num_tokens, own_ms, timing.overhead_ms, parts)
+        self._waves.choose(step, self._pass_ms)
         if self._live.waiting:
             self._live.rates.observe(plan, outcome, own_ms / 1e3)
         self._timings.add(timing)

@@ -1,4 +1,4 @@
-"""Whether a verifier's requests take turns in one wave or in two, by what their steps take.
+"""Whether a verifier's requests take turns in one wave or in two, by what that gives.
 
 While one wave is in the verifier the other drafts and plans. So a round of two waves takes as long
 as both halves are in the verifier, or as one half is in the verifier and away from it, whichever is
@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dspark.scheduler.batch_times import BatchTimes
+from dspark.scheduler.wave_rates import WaveRates
 from dspark.step import VerifierInfo
 
-# Two waves must promise to save this share of a round, so that the number does not flutter.
-MIN_SAVED_SHARE = 0.05
+# The other number of waves must give this share of tokens more, so that it does not flutter.
+MIN_GAIN = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,24 @@ def two_wave_round_ms(half: StepParts) -> float:
     return max(2 * held_ms, 2 * half.propose_ms, held_ms + half.away_ms)
 
 
-def better_count(present: int, one_round_ms: float, two_round_ms: float) -> int:
-    """The number of waves, by the time of a round in one and in two; it changes only for more than
-    nothing (pure).
+def better_count(present: int, present_rate: float, other_rate: float) -> int:
+    """The number of waves by tokens a millisecond; it changes for more than a little (pure)."""
+    return 3 - present if other_rate > present_rate * (1 + MIN_GAIN) else present
+
+
+@dataclass(frozen=True, slots=True)
+class WaveStep:
+    """A step of one wave, as far as the choice learns from it.
+
+    ``own_ms`` of all steps add up to the time that passes. ``parts`` is None of a step that did
+    not decode all of its ``num_requests``; ``plain_ms`` is then what it took beside the pass.
     """
-    if present == 1:
-        return 2 if two_round_ms < one_round_ms * (1 - MIN_SAVED_SHARE) else 1
-    return 1 if one_round_ms < two_round_ms else 2
+
+    num_requests: int
+    num_tokens: int
+    own_ms: float
+    plain_ms: float
+    parts: StepParts | None = None
 
 
 class WaveChoice(Protocol):
@@ -60,13 +72,10 @@ class WaveChoice(Protocol):
         """Waves that there may be at all."""
         ...
 
-    def observe(self, present: int, num_requests: int, parts: StepParts, plain_ms: float) -> None:
-        """Take in a decoding step of one wave, while there were ``present``.
+    def observe(self, present: int, num_running: int, step: WaveStep) -> None:
+        """Take in a step while there were ``present`` waves with so many requests together."""
 
-        ``plain_ms`` is what it added to the time of the passes.
-        """
-
-    def count(self, present: int, num_requests: int, pass_ms: Callable[[float], float]) -> int:
+    def count(self, present: int, num_running: int, pass_ms: Callable[[float], float]) -> int:
         """How many waves there are from now on.
 
         ``pass_ms`` is the time of a pass by requests that decode in it; 0 if it is not known.
@@ -80,15 +89,19 @@ class FixedWaves:
     def __init__(self, number: int) -> None:
         self.most = number
 
-    def observe(self, present: int, num_requests: int, parts: StepParts, plain_ms: float) -> None:
+    def observe(self, present: int, num_running: int, step: WaveStep) -> None:
         """Nothing to learn."""
 
-    def count(self, present: int, num_requests: int, pass_ms: Callable[[float], float]) -> int:
-        return min(self.most, max(num_requests, 1))
+    def count(self, present: int, num_running: int, pass_ms: Callable[[float], float]) -> int:
+        return min(self.most, max(num_running, 1))
 
 
 class MeasuredWaves:
-    """One or two, whichever takes less time by what steps took so far."""
+    """One or two, whichever gave more tokens a millisecond at such a load.
+
+    Two are tried where the tables promise a shorter round. Where candidates are asked they are
+    tried in any case: what drafting costs then changes, and with it how much of it pays.
+    """
 
     most = 2
 
@@ -97,23 +110,36 @@ class MeasuredWaves:
         self._propose = BatchTimes()
         # in one wave: a pass that is computed ahead hides some of the time away
         self._plain = BatchTimes()
+        self._rates = WaveRates()
 
-    def observe(self, present: int, num_requests: int, parts: StepParts, plain_ms: float) -> None:
-        self._beside.observe(num_requests, parts.beside_ms)
-        self._away.observe(num_requests, parts.away_ms)
-        self._propose.observe(num_requests, parts.propose_ms)
+    def observe(self, present: int, num_running: int, step: WaveStep) -> None:
+        self._rates.observe(present, num_running, step.num_tokens, step.own_ms)
+        if (parts := step.parts) is None:
+            return
+        self._beside.observe(step.num_requests, parts.beside_ms)
+        self._away.observe(step.num_requests, parts.away_ms)
+        self._propose.observe(step.num_requests, parts.propose_ms)
         if present == 1:
-            self._plain.observe(num_requests, plain_ms)
+            self._plain.observe(step.num_requests, step.plain_ms)
 
-    def count(self, present: int, num_requests: int, pass_ms: Callable[[float], float]) -> int:
-        if num_requests < 2 or not pass_ms(num_requests):
+    def count(self, present: int, num_running: int, pass_ms: Callable[[float], float]) -> int:
+        if num_running < 2:
             return 1
-        half = num_requests / 2
+        rate = self._rates.of(present, num_running)
+        if rate is None:
+            return present
+        other = self._rates.of(3 - present, num_running)
+        if other is not None:
+            return better_count(present, rate, other)
+        return 1 if present == 2 or not self._may_pay(num_running, pass_ms) else 2
+
+    def _may_pay(self, num_running: int, pass_ms: Callable[[float], float]) -> bool:
+        half = num_running / 2
         parts = StepParts(
             pass_ms(half), self._beside.ms(half), self._away.ms(half), self._propose.ms(half)
         )
-        one_round_ms = pass_ms(num_requests) + self._plain.ms(num_requests)
-        return better_count(present, one_round_ms, two_wave_round_ms(parts))
+        one_round_ms = pass_ms(num_running) + self._plain.ms(num_running)
+        return parts.propose_ms > 0 or two_wave_round_ms(parts) < one_round_ms
 
 
 def _measured(info: VerifierInfo) -> WaveChoice:

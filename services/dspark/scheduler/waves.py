@@ -15,7 +15,7 @@ from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.request import Request
 from dspark.scheduler.stats import MovingAverage
 from dspark.scheduler.step_overhead import StepOverhead
-from dspark.scheduler.wave_choice import FixedWaves, StepParts, WaveChoice
+from dspark.scheduler.wave_choice import FixedWaves, WaveChoice, WaveStep
 
 # Steps from one look at the number of waves to the next.
 CHOICE_INTERVAL = 16
@@ -75,12 +75,12 @@ class Waves:
         self._finished_at = now
         return own_s * 1e3
 
-    def observe(self, num_requests: int, parts: StepParts, plain_ms: float) -> None:
-        """Take in a step that decoded all of its requests."""
-        self._choice.observe(self.count, num_requests, parts, plain_ms)
+    def choose(self, step: WaveStep, pass_ms: Callable[[float], float]) -> None:
+        """Take in a step and now and then see how many waves are best.
 
-    def choose(self, pass_ms: Callable[[float], float]) -> None:
-        """Now and then, see how many waves are best; ``pass_ms`` is a pass's time by requests."""
+        ``pass_ms`` is a pass's time by requests.
+        """
+        self._choice.observe(self.count, len(self.live.running), step)
         self._num_steps += 1
         if self._num_steps % CHOICE_INTERVAL == 0:
             self.count = self._choice.count(self.count, len(self.live.running), pass_ms)

@@ -1,0 +1,50 @@
+"""How many tokens a millisecond a verifier gave, by the number of its waves and its load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+# Tokens over which a rate is averaged, and those that must have come before it counts.
+MEMORY = 4000.0
+LEAST_TOKENS = 1000.0
+# A rate that was measured so many steps ago says nothing of now.
+MAX_AGE = 4096
+
+
+@dataclass(slots=True)
+class _Rate:
+    tokens: float = 0.0
+    ms: float = 0.0
+    num_seen: float = 0.0
+    seen_at: int = 0
+
+
+@dataclass(slots=True)
+class WaveRates:
+    """Each doubling of the number of running requests is a load of its own."""
+
+    _step: int = 0
+    _rates: dict[tuple[int, int], _Rate] = field(default_factory=dict)
+
+    def observe(self, num_waves: int, num_running: int, num_tokens: int, own_ms: float) -> None:
+        """Take in a step that committed so many tokens; ``own_ms`` of all steps add up."""
+        self._step += 1
+        rate = self._rates.setdefault(_key(num_waves, num_running), _Rate())
+        if self._step - rate.seen_at > MAX_AGE:
+            rate.tokens = rate.ms = rate.num_seen = 0.0
+        kept = 1 - min(num_tokens / MEMORY, 1.0)
+        rate.tokens = kept * rate.tokens + num_tokens
+        rate.ms = kept * rate.ms + own_ms
+        rate.num_seen += num_tokens
+        rate.seen_at = self._step
+
+    def of(self, num_waves: int, num_running: int) -> float | None:
+        """Tokens a millisecond; None where too little is known of it, or nothing of late."""
+        rate = self._rates.get(_key(num_waves, num_running))
+        if rate is None or rate.num_seen < LEAST_TOKENS or self._step - rate.seen_at > MAX_AGE:
+            return None
+        return rate.tokens / rate.ms if rate.ms > 0 else None
+
+
+def _key(num_waves: int, num_running: int) -> tuple[int, int]:
+    return num_waves, num_running.bit_length()
