@@ -125,10 +125,11 @@ class MeasuredWaves:
     def count(self, present: int, num_running: int, pass_ms: Callable[[float], float]) -> int:
         if num_running < 2:
             return 1
-        rate = self._rates.of(present, num_running)
+        other = self._rates.of(3 - present, num_running)
+        rate = self._rates.of(present, num_running, than=other)
         if rate is None:
             return present
-        other = self._rates.of(3 - present, num_running)
+        other = self._rates.of(3 - present, num_running, than=rate)
         if other is not None:
             return better_count(present, rate, other)
         return 1 if present == 2 or not self._may_pay(num_running, pass_ms) else 2

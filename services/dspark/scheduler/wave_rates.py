@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 # Tokens over which a rate is averaged, and those that must have come before it counts.
 MEMORY = 4000.0
 LEAST_TOKENS = 1000.0
+# Fewer will do where the rate is so far below another that it is not going to pass it.
+EARLY_TOKENS = 250.0
+HOPELESS_SHARE = 0.85
 # A rate that was measured so many steps ago says nothing of now.
 MAX_AGE = 4096
 
@@ -38,12 +41,18 @@ class WaveRates:
         rate.num_seen += num_tokens
         rate.seen_at = self._step
 
-    def of(self, num_waves: int, num_running: int) -> float | None:
-        """Tokens a millisecond; None where too little is known of it, or nothing of late."""
+    def of(self, num_waves: int, num_running: int, than: float | None = None) -> float | None:
+        """Tokens a millisecond; None where too little is known of it, or nothing of late.
+
+        Less has to be known of one that is hopelessly below ``than``.
+        """
         rate = self._rates.get(_key(num_waves, num_running))
-        if rate is None or rate.num_seen < LEAST_TOKENS or self._step - rate.seen_at > MAX_AGE:
+        if rate is None or rate.ms <= 0 or self._step - rate.seen_at > MAX_AGE:
             return None
-        return rate.tokens / rate.ms if rate.ms > 0 else None
+        per_ms = rate.tokens / rate.ms
+        is_hopeless = than is not None and per_ms < HOPELESS_SHARE * than
+        least = EARLY_TOKENS if is_hopeless else LEAST_TOKENS
+        return per_ms if rate.num_seen >= least else None
 
 
 def _key(num_waves: int, num_running: int) -> tuple[int, int]:
