@@ -131,7 +131,9 @@ class StepLoop:
         blocks.hold(index, self._batcher.blocks_of_trees(batch, self._max_draft_tokens))
         epochs = [rows.request.epoch for rows in batch.scheduled]
         clock.trace = step_trace.begin(batch)
-        drafts = await self._drafting.draft(batch, self._overhead_ms)
+        exposure, drafting = self._waves.exposure, self._drafting
+        drafting.exposed, drafting.values = exposure.drafting.value, exposure.values
+        drafts = await drafting.draft(batch, self._overhead_ms)
         await self._compute(batch.without_changed(epochs), drafts, clock)
 
     @property
@@ -268,7 +270,6 @@ class StepLoop:
         drafting.note_forward(outcome.num_rows, forward_ms)
         self._waves.exposure.observe(own_ms - forward_ms, drafting.took_ms, is_ahead=is_ahead)
         drafting.lost_ms = self._waves.exposure.overhead.lost_ms
-        drafting.exposed = self._waves.exposure.drafting.value
 
     async def _refused(self, error: Exception) -> None:
         """Start all running requests anew from their committed tokens, if need be one by one."""

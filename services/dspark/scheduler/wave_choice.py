@@ -113,9 +113,10 @@ class MeasuredWaves:
         self._rates = WaveRates()
 
     def observe(self, present: int, num_running: int, step: WaveStep) -> None:
-        self._rates.observe(present, num_running, step.num_tokens, step.own_ms)
         if (parts := step.parts) is None:
+            # How many prompts come has nothing to do with the waves.
             return
+        self._rates.observe(present, num_running, step.num_tokens, step.own_ms)
         self._beside.observe(step.num_requests, parts.beside_ms)
         self._away.observe(step.num_requests, parts.away_ms)
         self._propose.observe(step.num_requests, parts.propose_ms)

@@ -11,7 +11,7 @@ LEAST_TOKENS = 1000.0
 EARLY_TOKENS = 250.0
 HOPELESS_SHARE = 0.85
 # A rate that was measured so many steps ago says nothing of now.
-MAX_AGE = 4096
+MAX_AGE = 2048
 
 
 @dataclass(slots=True)

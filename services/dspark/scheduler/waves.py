@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from dspark.scheduler.block_ledger import BlockLedger
 from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.request import Request
+from dspark.scheduler.source_values import SourceValues
 from dspark.scheduler.stats import MovingAverage
 from dspark.scheduler.step_overhead import StepOverhead
 from dspark.scheduler.wave_choice import FixedWaves, WaveChoice, WaveStep
@@ -30,8 +31,13 @@ class Exposure:
     # whether passes of other waves may cover what a step takes beside its own
     may_hide: bool
     overhead: StepOverhead = field(default_factory=StepOverhead)
-    # share of the time of drafting that no pass of another wave covers
-    drafting: MovingAverage = field(default_factory=lambda: MovingAverage(1.0))
+    # share of the time of drafting that no pass of another wave covers; none, before it is seen
+    drafting: MovingAverage = field(init=False)
+    # a source that is not worth its time may be, where it is covered
+    values: SourceValues = field(default_factory=SourceValues)
+
+    def __post_init__(self) -> None:
+        self.drafting = MovingAverage(0.0 if self.may_hide else 1.0)
 
     def observe(self, beside_ms: float, drafting_ms: float, *, is_ahead: bool) -> None:
         """Take in what a step took beside its pass, and what drafting took before it."""
@@ -82,8 +88,13 @@ class Waves:
         """
         self._choice.observe(self.count, len(self.live.running), step)
         self._num_steps += 1
-        if self._num_steps % CHOICE_INTERVAL == 0:
-            self.count = self._choice.count(self.count, len(self.live.running), pass_ms)
+        if self._num_steps % CHOICE_INTERVAL:
+            return
+        before, num_running = self.count, len(self.live.running)
+        self.count = self._choice.count(before, num_running, pass_ms)
+        if self.count > before:
+            # What was seen of it at another time or load would keep it from being tried well.
+            self._exposures[self.count - 1] = Exposure(may_hide=True)
 
 
 class Wave:
