@@ -27,8 +27,8 @@ class DraftState:
 class DraftStates:
     """The states, made when they are first needed.
 
-    A new request hopes for what those got whose tokens are drawn about as freely.
-    Steps are counted alike in all waves of a verifier, since a request may change its wave.
+    A new request hopes for what those got whose tokens are drawn about as freely. Steps are counted
+    alike in all waves of a verifier, since a request may change its wave.
     """
 
     def __init__(self, mute_after: int, mute_steps: int, max_nodes: int) -> None:

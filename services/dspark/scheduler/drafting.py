@@ -221,8 +221,8 @@ class Drafting:
 
     def pass_ms(self, num_rows: float) -> float:
         """What a pass takes at the mean context of now; 0 if nothing was measured."""
-        costs = self.costs
-        return 0.0 if costs is None else costs.at(self._mean_context).ms(math.ceil(num_rows))
+        table = self.costs and self.costs.at(self._mean_context)
+        return table.ms(math.ceil(num_rows)) if table else 0.0
 
     def end(self, request: Request, completed: bool) -> None:
         for outcome in self._states.forget(request):
@@ -324,8 +324,7 @@ class Drafting:
         self, link: CandidatesLink, asked: Sequence[tuple[Wish, Budget]]
     ) -> tuple[DraftProposal, ...] | None:
         """What candidates propose; None if they do not answer in time."""
-        price = self.exposed * self.policy.price
-        items = [wish.item(budget, price) for wish, budget in asked]
+        items = [wish.item(budget, self.exposed * self.policy.price) for wish, budget in asked]
         started = monotonic()
         outcome = await link.propose(items, [wish.request for wish, _ in asked])
         self.waited_ms = (monotonic() - started) * 1e3
