@@ -47,12 +47,7 @@ class Engine:
         self.structures: Structures = structures or NoStructures()
         self.limits = _limits(runner, settings, self.structures)
         self.pool = BlockPool(settings.num_blocks, settings.num_evictable_blocks)
-        self.prefix_cache = PrefixCache(
-            self.pool,
-            block_size,
-            model_digest=settings.model_digest,
-            kernel_class=settings.kernel_class,
-        )
+        self.prefix_cache = _prefix_cache(self.pool, settings)
         self.sequences = SequenceTable(
             self.pool,
             self.prefix_cache,
@@ -164,6 +159,15 @@ class Engine:
     def check(self) -> None:
         """Assert the block accounting."""
         self.sequences.check()
+
+
+def _prefix_cache(pool: BlockPool, settings: EngineSettings) -> PrefixCache:
+    return PrefixCache(
+        pool,
+        settings.block_size,
+        model_digest=settings.model_digest,
+        kernel_class=settings.kernel_class,
+    )
 
 
 def _limits(runner: ModelRunner, settings: EngineSettings, structures: Structures) -> Limits:
