@@ -63,15 +63,7 @@ class Engine:
             clock=clock,
             structures=self.structures,
         )
-        self.planner = StepPlanner(
-            self.sequences,
-            self.pool,
-            vocab_size=runner.vocab_size,
-            block_size=block_size,
-            max_tree_nodes=settings.max_tree_nodes,
-            max_prompt_logits=settings.max_prompt_logits,
-            books=self.structures.books,
-        )
+        self.planner = _planner(self, runner, settings)
         self.pruner: Pruner = pruner or NoPruning()
         self.passes = ForwardPasses(runner, self.pruner, is_row_invariant=settings.is_row_invariant)
         # Sequences with which the next step is expected to go on.
@@ -164,6 +156,18 @@ class Engine:
     def check(self) -> None:
         """Assert the block accounting."""
         self.sequences.check()
+
+
+def _planner(engine: Engine, runner: ModelRunner, settings: EngineSettings) -> StepPlanner:
+    return StepPlanner(
+        engine.sequences,
+        engine.pool,
+        vocab_size=runner.vocab_size,
+        block_size=settings.block_size,
+        max_tree_nodes=settings.max_tree_nodes,
+        max_prompt_logits=settings.max_prompt_logits,
+        books=engine.structures.books,
+    )
 
 
 def _limits(runner: ModelRunner, settings: EngineSettings, structures: Structures) -> Limits:
