@@ -69,7 +69,7 @@ async def test_every_form_reaches_the_scheduler(stack: GatewayStack) -> None:
             "guided_grammar",
             "too deep",
         ),
-        ({"structured_outputs": {"regex": "a" * 300_000}}, "structured_outputs.regex", "300000"),
+        ({"guided_regex": "a" * 300_000}, "guided_regex", "262144"),
         (
             {"response_format": {"type": "json_object"}, "structured_outputs": {"regex": "a"}},
             "structured_outputs.regex",
@@ -124,6 +124,9 @@ async def test_the_sdk_and_plain_grpc(stack: GatewayStack) -> None:
         assert sent(stack) == StructuredOutput.choice(["a", "b"])
         with pytest.raises(InvalidArgument) as caught:
             await client.generate("hi", structured=StructuredOutput.regex("(?=a)"))
+        assert caught.value.field == "sampling.structured.regex"
+        with pytest.raises(InvalidArgument, match="262144") as caught:
+            await client.generate("hi", structured=StructuredOutput.regex("a" * 300_000))
         assert caught.value.field == "sampling.structured.regex"
         with pytest.raises(InvalidArgument) as caught:
             await client.generate("hi", structured="a+")  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from dspark.grammars.refusal import GrammarRefused
 from dspark.structured_output import Structure, StructuredOutput
 
 # Time of the processor that one grammar may take, so that a busy machine refuses no more.
-MAX_CPU_S = 0.8
+MAX_CPU_S = 0.6
 MAX_MEMORY_BYTES = 2 * 1024**3
 
 

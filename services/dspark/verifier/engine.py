@@ -47,7 +47,12 @@ class Engine:
         self.structures: Structures = structures or NoStructures()
         self.limits = _limits(runner, settings, self.structures)
         self.pool = BlockPool(settings.num_blocks, settings.num_evictable_blocks)
-        self.prefix_cache = _prefix_cache(self.pool, settings)
+        self.prefix_cache = PrefixCache(
+            self.pool,
+            block_size,
+            model_digest=settings.model_digest,
+            kernel_class=settings.kernel_class,
+        )
         self.sequences = SequenceTable(
             self.pool,
             self.prefix_cache,
@@ -58,15 +63,7 @@ class Engine:
             clock=clock,
             structures=self.structures,
         )
-        self.planner = StepPlanner(
-            self.sequences,
-            self.pool,
-            vocab_size=runner.vocab_size,
-            block_size=block_size,
-            max_tree_nodes=settings.max_tree_nodes,
-            max_prompt_logits=settings.max_prompt_logits,
-            books=self.structures.books,
-        )
+        self.planner = _planner(self, runner, settings)
         self.pruner: Pruner = pruner or NoPruning()
         self.passes = ForwardPasses(runner, self.pruner, is_row_invariant=settings.is_row_invariant)
         # Sequences with which the next step is expected to go on.
@@ -161,12 +158,15 @@ class Engine:
         self.sequences.check()
 
 
-def _prefix_cache(pool: BlockPool, settings: EngineSettings) -> PrefixCache:
-    return PrefixCache(
-        pool,
-        settings.block_size,
-        model_digest=settings.model_digest,
-        kernel_class=settings.kernel_class,
+def _planner(engine: Engine, runner: ModelRunner, settings: EngineSettings) -> StepPlanner:
+    return StepPlanner(
+        engine.sequences,
+        engine.pool,
+        vocab_size=runner.vocab_size,
+        block_size=settings.block_size,
+        max_tree_nodes=settings.max_tree_nodes,
+        max_prompt_logits=settings.max_prompt_logits,
+        books=engine.structures.books,
     )
 
 

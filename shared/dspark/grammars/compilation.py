@@ -52,5 +52,5 @@ def _reason(error: str) -> str:
         return "cannot be honoured: no text meets it"
     lines = [line.strip() for line in error.replace("<non-verbose/>", "").splitlines()]
     named = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    reason = ": ".join([*lines[:1], *named[:1]])
+    reason = ": ".join([*(line.rstrip(":") for line in lines[:1]), *named[:1]])
     return f"cannot be honoured: {reason[:_MAX_REASON_CHARS]}"
