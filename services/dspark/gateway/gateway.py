@@ -7,12 +7,15 @@ from pathlib import Path
 
 from dspark.gateway.admission import Admission
 from dspark.gateway.api_keys import ApiKeys
-from dspark.gateway.chat_template import load_chat_template
+from dspark.gateway.chat_prompts import ChatPrompts, ChatSettings
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.generation import GenerationService
 from dspark.gateway.lifecycle import Lifecycle
 from dspark.gateway.metrics import GatewayMetrics
 from dspark.gateway.scheduler_monitor import SchedulerMonitor
+from dspark.gateway.template_files import load_chat_templates
+from dspark.gateway.template_process import TemplateLimits
+from dspark.gateway.template_renderer import ProcessRenderer
 from dspark.gateway.token_source import TokenSource
 from dspark.gateway.tokenizer import TextTokenizer, special_tokens
 
@@ -29,6 +32,7 @@ class Gateway:
     metrics: GatewayMetrics
     lifecycle: Lifecycle
     api_keys: ApiKeys
+    renderer: ProcessRenderer
 
     @property
     def is_ready(self) -> bool:
@@ -42,7 +46,13 @@ def make_gateway(config: GatewayConfig, source: TokenSource) -> Gateway:
     """
     model_dir = Path(config.model_dir)
     tokenizer = TextTokenizer(model_dir)
-    template = load_chat_template(model_dir, special_tokens(model_dir, tokenizer))
+    renderer = ProcessRenderer(TemplateLimits(seconds=config.chat_template_timeout_s))
+    chats = ChatPrompts(
+        load_chat_templates(model_dir, special_tokens(model_dir, tokenizer)),
+        renderer,
+        ChatSettings(config.tool_parser, config.reasoning_parser, config.allow_chat_template),
+        tokenizer.has_token,
+    )
     monitor = SchedulerMonitor(source)
     lifecycle = Lifecycle()
     metrics = GatewayMetrics(config.model_name, lifecycle)
@@ -51,9 +61,10 @@ def make_gateway(config: GatewayConfig, source: TokenSource) -> Gateway:
         config=config,
         source=source,
         monitor=monitor,
-        admission=Admission(config, tokenizer, template, monitor),
+        admission=Admission(config, tokenizer, chats, monitor),
         generation=GenerationService(source, tokenizer, metrics.books, lifecycle, timeout_s),
         metrics=metrics,
         lifecycle=lifecycle,
         api_keys=ApiKeys(config.api_keys_file),
+        renderer=renderer,
     )

@@ -11,19 +11,13 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from grpc import aio
 
 from dspark.errors import InvalidArgument
-from dspark.gateway.client_request import (
-    ChatMessage,
-    ChatPrompt,
-    ClientRequest,
-    Prompt,
-    TextPrompt,
-    TokenPrompt,
-)
+from dspark.gateway.chat_wire import call_deltas_to_proto, chat_from_proto
+from dspark.gateway.client_request import ClientRequest, Prompt, TextPrompt, TokenPrompt
 from dspark.gateway.gateway import Gateway
 from dspark.gateway.generation_events import Completed, Event, Started
 from dspark.gateway.request_id import check_request_id, draw_request_id
 from dspark.gateway.request_trace import CHAT, TEXT, current_trace, traced
-from dspark.gateway.text_assembly import TextChunk
+from dspark.gateway.text_assembly import TextChunk, TextOptions
 from dspark.telemetry import current
 from dspark.telemetry.grpc_carrier import carrier_of
 from dspark.v1 import inference_service_pb2 as pb
@@ -93,6 +87,12 @@ def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:
         ),
         request_class=request_class_from_proto(request.request_class),
         user=request.user,
+        text=TextOptions(
+            include_stop=request.include_stop_str_in_output,
+            keep_special_tokens=(
+                request.HasField("skip_special_tokens") and not request.skip_special_tokens
+            ),
+        ),
         **stated_scalars(request.sampling),
     )
 
@@ -109,7 +109,11 @@ def event_to_proto(event: Event, model: str) -> pb.GenerateResponse:
             return pb.GenerateResponse(started=started)
         case TextChunk():
             chunk = pb.GenerateChunk(
-                text=event.text, token_ids=event.token_ids, num_accepted=event.num_accepted
+                text=event.text,
+                token_ids=event.token_ids,
+                num_accepted=event.num_accepted,
+                reasoning=event.reasoning,
+                tool_calls=call_deltas_to_proto(event.calls),
             )
             return pb.GenerateResponse(chunk=chunk)
         case Completed():
@@ -124,6 +128,8 @@ def _complete_to_proto(end: Completed) -> pb.GenerateComplete:
         usage=usage_to_proto(end.usage),
         speculation=stats_to_proto(end.speculation) if end.speculation else None,
         steps=breakdown_to_proto(end.steps) if end.steps else None,
+        calls_tools=end.calls_tools,
+        reasoning_tokens=end.reasoning_tokens,
     )
 
 
@@ -138,8 +144,7 @@ def _prompt(request: pb.GenerateRequest) -> Prompt:
         case "token_ids":
             return TokenPrompt(tuple(request.token_ids.ids), "token_ids")
         case "chat":
-            messages = tuple(ChatMessage(m.role, m.content) for m in request.chat.messages)
-            return ChatPrompt(messages, "chat.messages")
+            return chat_from_proto(request.chat)
         case _:
             raise InvalidArgument("prompt", "one of text, token_ids and chat must be set")
 
@@ -149,6 +154,9 @@ def _refuse_unknown_fields(request: pb.GenerateRequest) -> None:
         "": request,
         "sampling.": request.sampling,
         "speculation.": request.speculation,
+        "chat.": request.chat,
+        **{f"chat.messages[{i}].": m for i, m in enumerate(request.chat.messages)},
+        **{f"chat.tools[{i}].": tool for i, tool in enumerate(request.chat.tools)},
     }
     for path, message in parts.items():
         unknown = UnknownFieldSet(message)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from dspark.gateway.event_stream import server_sent
 from dspark.gateway.generation_events import Completed, Started
+from dspark.gateway.openai_messages import message_delta, whole_message
 from dspark.gateway.text_assembly import TextChunk
 from dspark.sampling import Usage
 
@@ -37,9 +38,9 @@ class ResponseStyle(Protocol):
         """What the first chunk of a stream says before any text."""
         ...
 
-    def delta(self, text: str) -> dict[str, Any]: ...
+    def delta(self, chunk: TextChunk) -> dict[str, Any]: ...
 
-    def whole(self, text: str) -> dict[str, Any]: ...
+    def whole(self, chunks: Sequence[TextChunk]) -> dict[str, Any]: ...
 
 
 class CompletionStyle:
@@ -52,11 +53,11 @@ class CompletionStyle:
     def opening_delta(self) -> dict[str, Any] | None:
         return None
 
-    def delta(self, text: str) -> dict[str, Any]:
-        return {"text": text}
+    def delta(self, chunk: TextChunk) -> dict[str, Any]:
+        return {"text": chunk.text}
 
-    def whole(self, text: str) -> dict[str, Any]:
-        return {"text": text}
+    def whole(self, chunks: Sequence[TextChunk]) -> dict[str, Any]:
+        return {"text": "".join(chunk.text for chunk in chunks)}
 
 
 class ChatStyle:
@@ -69,11 +70,11 @@ class ChatStyle:
     def opening_delta(self) -> dict[str, Any] | None:
         return {"delta": {"role": "assistant", "content": ""}}
 
-    def delta(self, text: str) -> dict[str, Any]:
-        return {"delta": {"content": text} if text else {}}
+    def delta(self, chunk: TextChunk) -> dict[str, Any]:
+        return {"delta": message_delta(chunk)}
 
-    def whole(self, text: str) -> dict[str, Any]:
-        return {"message": {"role": "assistant", "content": text}}
+    def whole(self, chunks: Sequence[TextChunk]) -> dict[str, Any]:
+        return {"message": whole_message(chunks)}
 
 
 class ResponseWriter:
@@ -100,7 +101,7 @@ class ResponseWriter:
         prompt_token_ids: Sequence[int],
     ) -> dict[str, Any]:
         """The response that is not streamed."""
-        choice = self._choice(self._style.whole("".join(c.text for c in chunks)), end)
+        choice = self._choice(self._style.whole(chunks), end)
         extras: dict[str, Any] = {}
         if self._options.return_token_ids:
             choice["token_ids"] = [i for chunk in chunks for i in chunk.token_ids]
@@ -109,7 +110,7 @@ class ResponseWriter:
             **self._envelope,
             "object": self._style.object_name,
             "choices": [choice],
-            "usage": usage_object(end.usage),
+            "usage": usage_object(end.usage, end.reasoning_tokens),
             **extras,
             **self._extensions(end),
         }
@@ -120,20 +121,22 @@ class ResponseWriter:
         return b"" if delta is None else self._event([self._choice(delta)])
 
     def chunk(self, chunk: TextChunk) -> bytes:
-        """An event for new text, or for new token ids if those were asked for; else nothing."""
-        if not chunk.text and not (self._options.return_token_ids and chunk.token_ids):
+        """An event for what is new, be it token ids if those were asked for; else nothing."""
+        if not chunk.says_something and not (self._options.return_token_ids and chunk.token_ids):
             return b""
-        choice = self._choice(self._style.delta(chunk.text))
+        choice = self._choice(self._style.delta(chunk))
         if self._options.return_token_ids:
             choice["token_ids"] = chunk.token_ids
         return self._event([choice])
 
     def closing(self, end: Completed) -> bytes:
         """The finish reason, then the usage if asked for, then the end mark."""
-        finish = self._event([self._choice(self._style.delta(""), end)], **self._extensions(end))
+        finish = self._event(
+            [self._choice(self._style.delta(TextChunk("")), end)], **self._extensions(end)
+        )
         usage = b""
         if self._options.include_usage:
-            usage = self._event([], usage=usage_object(end.usage))
+            usage = self._event([], usage=usage_object(end.usage, end.reasoning_tokens))
         return finish + usage + DONE
 
     def _choice(self, content: dict[str, Any], end: Completed | None = None) -> dict[str, Any]:
@@ -141,7 +144,7 @@ class ResponseWriter:
             "index": 0,
             **content,
             "logprobs": None,
-            "finish_reason": end.finish_reason.value if end else None,
+            "finish_reason": _finish_word(end) if end else None,
             "stop_reason": end.stop_reason if end else None,
         }
 
@@ -156,13 +159,20 @@ class ResponseWriter:
         return {"seed": self._started.seed, "speculation": speculation_object(end)}
 
 
-def usage_object(usage: Usage) -> dict[str, Any]:
-    return {
+def usage_object(usage: Usage, reasoning_tokens: int | None = None) -> dict[str, Any]:
+    counts: dict[str, Any] = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
     }
+    if reasoning_tokens is not None:
+        counts["completion_tokens_details"] = {"reasoning_tokens": reasoning_tokens}
+    return counts
+
+
+def _finish_word(end: Completed) -> str:
+    return "tool_calls" if end.calls_tools else end.finish_reason.value
 
 
 def speculation_object(end: Completed) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
@@ -43,24 +43,26 @@ def _check_stop(value: Any) -> tuple[str, ...]:
     raise PydanticCustomError("stop", "must be a string or a list of strings")
 
 
-def _either(*schemas: dict[str, Any]) -> WithJsonSchema:
+def either(*schemas: dict[str, Any]) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": list(schemas)})
 
 
 Text = Annotated[str, AfterValidator(_check_text)]
 _TEXT = {"type": "string"}
 _IDS = {"type": "array", "items": {"type": "integer"}}
-PromptField = Annotated[Any, PlainValidator(_check_prompt), _either(_TEXT, _IDS)]
+PromptField = Annotated[Any, PlainValidator(_check_prompt), either(_TEXT, _IDS)]
 StopField = Annotated[
-    Any, PlainValidator(_check_stop), _either(_TEXT, {"type": "array", "items": _TEXT})
+    Any, PlainValidator(_check_stop), either(_TEXT, {"type": "array", "items": _TEXT})
 ]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """An object without fields that are not known, of exactly the stated types."""
+
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class SpeculationOptions(_Strict):
+class SpeculationOptions(Strict):
     """Our extension: steers candidates, changes speed only."""
 
     enabled: bool | None = None
@@ -69,27 +71,13 @@ class SpeculationOptions(_Strict):
     policy: Text | None = None
 
 
-class StreamOptions(_Strict):
+class StreamOptions(Strict):
     """Options of a streamed answer."""
 
     include_usage: bool | None = None
 
 
-class TextPart(_Strict):
-    """A part of a message's content."""
-
-    type: Text
-    text: Text
-
-
-class Message(_Strict):
-    """One turn; parts are joined with line breaks."""
-
-    role: Text
-    content: Text | list[TextPart]
-
-
-class CommonFields(_Strict):
+class CommonFields(Strict):
     """What completions and chat share."""
 
     model: Text | None = None
@@ -111,16 +99,13 @@ class CommonFields(_Strict):
     speculation: SpeculationOptions | None = None
     use_prefix_cache: bool | None = None
     return_token_ids: bool | None = None
+    include_stop_str_in_output: bool | None = None
+    skip_special_tokens: bool | None = None
+    # of this kind of tokenizer, no text depends on it
+    spaces_between_special_tokens: bool | None = None
 
 
 class CompletionBody(CommonFields):
     """POST /v1/completions."""
 
     prompt: PromptField
-
-
-class ChatBody(CommonFields):
-    """POST /v1/chat/completions."""
-
-    messages: list[Message] = Field(min_length=1)
-    max_completion_tokens: int | None = None

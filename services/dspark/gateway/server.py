@@ -140,6 +140,7 @@ class GatewayServer:
             return_exceptions=True,
         )
         await self._schedulers.close()
+        self.gateway.renderer.close()
         if self._config.http.startswith(UNIX):
             Path(self._config.http.removeprefix(UNIX)).unlink(missing_ok=True)
 

@@ -8,15 +8,44 @@ from dataclasses import dataclass
 from dspark.gateway.detokenizer import IncrementalDetokenizer
 from dspark.gateway.stop_strings import StopStringScanner
 from dspark.generation import TokenChunk
+from dspark.tool_calls import ToolCallDelta
 
 
 @dataclass(frozen=True, slots=True)
 class TextChunk:
-    """New tokens, ``num_accepted`` of them from candidates, and the text that became certain."""
+    """New tokens, ``num_accepted`` of them from candidates, and the text that became certain.
+
+    Where an answer is told apart, ``text`` has neither its ``reasoning`` nor its ``calls``.
+    """
 
     text: str
     token_ids: tuple[int, ...] = ()
     num_accepted: int = 0
+    reasoning: str = ""
+    calls: tuple[ToolCallDelta, ...] = ()
+
+    @property
+    def says_something(self) -> bool:
+        return bool(self.text or self.reasoning or self.calls)
+
+    def joined(self, later: TextChunk) -> TextChunk:
+        """Both, one after the other."""
+        return TextChunk(
+            self.text + later.text,
+            self.token_ids + later.token_ids,
+            self.num_accepted + later.num_accepted,
+            self.reasoning + later.reasoning,
+            self.calls + later.calls,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TextOptions:
+    """What of an answer's end and of its special tokens is text."""
+
+    # whether the stop string, or the text of the stop token, is
+    include_stop: bool = False
+    keep_special_tokens: bool = False
 
 
 class TextAssembler:
@@ -31,12 +60,28 @@ class TextAssembler:
         detokenizer: IncrementalDetokenizer,
         stop_token_ids: Collection[int],
         stop_strings: Sequence[str] = (),
+        *,
+        include_stop: bool = False,
     ) -> None:
         self._detokenizer = detokenizer
         self._stop_token_ids = stop_token_ids
         self._scanner = StopStringScanner(stop_strings) if stop_strings else None
+        self._include_stop = include_stop
         self.num_tokens = 0
         self.stop_string: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the text ends here, whatever tokens follow."""
+        return self.stop_string is not None
+
+    @property
+    def has_calls(self) -> bool:
+        return False
+
+    @property
+    def reasoning_tokens(self) -> int | None:
+        return None
 
     def push(self, tokens: TokenChunk) -> TextChunk:
         if self._scanner is None:
@@ -46,7 +91,7 @@ class TextAssembler:
         for count, token_id in enumerate(tokens.token_ids, start=1):
             self.num_tokens += 1
             pieces.append(self._scan(self._decode((token_id,))))
-            if self.stop_string is not None:
+            if self.is_over:
                 accepted = min(tokens.num_accepted, count)
                 return TextChunk("".join(pieces), tokens.token_ids[:count], accepted)
         return TextChunk("".join(pieces), tokens.token_ids, tokens.num_accepted)
@@ -57,11 +102,15 @@ class TextAssembler:
         if self._scanner is None:
             return rest
         released = self._scan(rest)
-        return released if self.stop_string is not None else released + self._scanner.flush()
+        return released if self.is_over else released + self._scanner.flush()
+
+    def last_chunk(self) -> TextChunk:
+        """As ``finish``."""
+        return TextChunk(self.finish())
 
     def _decode(self, token_ids: tuple[int, ...]) -> str:
-        # The token that ends a request is always its last one and no part of the text.
-        if token_ids and token_ids[-1] in self._stop_token_ids:
+        # The token that ends a request is always its last one; by default it is no text.
+        if token_ids and token_ids[-1] in self._stop_token_ids and not self._include_stop:
             token_ids = token_ids[:-1]
         return self._detokenizer.push(token_ids)
 
@@ -69,4 +118,4 @@ class TextAssembler:
         assert self._scanner is not None
         scan = self._scanner.push(text)
         self.stop_string = scan.stop
-        return scan.text
+        return scan.text + scan.stop if scan.stop and self._include_stop else scan.text

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from dspark.gateway.parsing.answer_style import AnswerStyle
+from dspark.gateway.text_assembly import TextOptions
 from dspark.generation import RequestSpec, StreamEvent
 from dspark.sampling import SpeculationStats
 
@@ -14,9 +16,14 @@ SCHEDULER = "scheduler"  # its name in errors
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest(RequestSpec):
-    """A request with every limit checked, and the stop strings that end its text here."""
+    """A request with every limit checked, and the stop strings that end its text here.
+
+    ``answer`` says how the text is told apart; None means that all of it is content.
+    """
 
     stop_strings: tuple[str, ...] = ()
+    text: TextOptions = field(default_factory=TextOptions)
+    answer: AnswerStyle | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dspark.client.results import Chunk, Completion, Model, Started
 from dspark.client.sync_client import Client, Stream
 from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, SpeculationParams
+from dspark.tool_calls import ToolCall, ToolCallDelta
 from dspark.transport_security.tls_files import TlsFiles
 
 __all__ = [
@@ -25,4 +26,6 @@ __all__ = [
     "Started",
     "Stream",
     "TlsFiles",
+    "ToolCall",
+    "ToolCallDelta",
 ]

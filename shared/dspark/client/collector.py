@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from dspark.client.results import Chunk, Completion, Finished, Started
 from dspark.errors import InternalError
+from dspark.tool_calls import joined_calls
 
 
 class Collector:
@@ -44,4 +45,8 @@ class Collector:
             ttft_ms=((times[0] if times else now) - self._sent_at) * 1e3,
             itl_ms=tuple((b - a) * 1e3 for a, b in pairwise(times)),
             elapsed_ms=(now - self._sent_at) * 1e3,
+            reasoning="".join(chunk.reasoning for chunk in self._chunks),
+            tool_calls=joined_calls([d for chunk in self._chunks for d in chunk.tool_calls]),
+            calls_tools=finished.calls_tools,
+            reasoning_tokens=finished.reasoning_tokens,
         )

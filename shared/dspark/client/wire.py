@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dspark.client import chat_wire
 from dspark.client.options import GenerateOptions, Prompt
 from dspark.client.results import Chunk, Finished, Model, Started
 from dspark.errors import InvalidArgument
 from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, SpeculationParams
+from dspark.tool_calls import ToolCallDelta
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1 import sampling_pb2
 from dspark.wire.sampling import (
@@ -22,8 +24,16 @@ from dspark.wire.sampling import (
     usage_from_proto,
 )
 
-_DIRECT = ("model", "request_id", "cache_salt", "priority", "use_prefix_cache", "user")
-_MESSAGE_KEYS = {"role", "content"}
+_DIRECT = (
+    "model",
+    "request_id",
+    "cache_salt",
+    "priority",
+    "use_prefix_cache",
+    "user",
+    "include_stop_str_in_output",
+    "skip_special_tokens",
+)
 
 
 def request_to_proto(prompt: Prompt, options: GenerateOptions) -> pb.GenerateRequest:
@@ -35,7 +45,7 @@ def request_to_proto(prompt: Prompt, options: GenerateOptions) -> pb.GenerateReq
     if given.get("top_k") == -1:
         given["top_k"] = 0
     request = pb.GenerateRequest()
-    _set_prompt(request, prompt)
+    _set_prompt(request, prompt, given)
     for name in _DIRECT:
         _set(request, name, given)
     for name in SAMPLING_SCALARS:
@@ -57,7 +67,10 @@ def started_from_proto(message: pb.GenerateStarted) -> Started:
 
 
 def chunk_from_proto(message: pb.GenerateChunk) -> Chunk:
-    return Chunk(message.text, tuple(message.token_ids), message.num_accepted)
+    calls = tuple(ToolCallDelta(c.index, c.id, c.name, c.arguments) for c in message.tool_calls)
+    return Chunk(
+        message.text, tuple(message.token_ids), message.num_accepted, message.reasoning, calls
+    )
 
 
 def finished_from_proto(message: pb.GenerateComplete) -> Finished:
@@ -68,6 +81,8 @@ def finished_from_proto(message: pb.GenerateComplete) -> Finished:
         usage=usage_from_proto(message.usage),
         speculation=stats_from_proto(message.speculation),
         steps=breakdown_from_proto(message.steps),
+        calls_tools=message.calls_tools,
+        reasoning_tokens=message.reasoning_tokens if message.HasField("reasoning_tokens") else None,
     )
 
 
@@ -94,7 +109,11 @@ def _extend(repeated: Any, name: str, values: Any) -> None:
         raise InvalidArgument(name, str(error)) from error
 
 
-def _set_prompt(request: pb.GenerateRequest, prompt: Prompt) -> None:
+def _set_prompt(request: pb.GenerateRequest, prompt: Prompt, given: Mapping[str, Any]) -> None:
+    if not _is_chat(prompt):
+        for name in chat_wire.OPTIONS:
+            if name in given:
+                raise InvalidArgument(name, "is for conversations alone")
     if isinstance(prompt, str):
         try:
             request.text = prompt
@@ -102,10 +121,9 @@ def _set_prompt(request: pb.GenerateRequest, prompt: Prompt) -> None:
             raise InvalidArgument("prompt", "must be Unicode text: " + str(error)) from error
     elif isinstance(prompt, (bytes, bytearray, memoryview)):
         raise InvalidArgument("prompt", "is bytes: decode it to text")
-    elif isinstance(prompt, Sequence) and prompt and isinstance(prompt[0], Mapping):
-        request.chat.SetInParent()
-        for index, message in enumerate(prompt):
-            request.chat.messages.append(_message(index, message))
+    elif _is_chat(prompt):
+        messages: Any = prompt
+        request.chat.CopyFrom(chat_wire.chat_to_proto(messages, given))
     elif isinstance(prompt, Sequence):
         request.token_ids.SetInParent()
         _extend(request.token_ids.ids, "prompt", prompt)
@@ -113,17 +131,8 @@ def _set_prompt(request: pb.GenerateRequest, prompt: Prompt) -> None:
         raise InvalidArgument("prompt", "must be text, token ids or chat messages")
 
 
-def _message(index: int, message: Any) -> pb.ChatMessage:
-    where = f"messages[{index}]"
-    if not isinstance(message, Mapping) or set(message) != _MESSAGE_KEYS:
-        raise InvalidArgument(where, "must have exactly role and content")
-    if not all(isinstance(text, str) for text in message.values()):
-        raise InvalidArgument(where, "role and content must be text")
-    try:
-        return pb.ChatMessage(role=message["role"], content=message["content"])
-    except ValueError as error:
-        problem = f"{where} must be Unicode text: {error}"
-        raise InvalidArgument("prompt", problem) from error
+def _is_chat(prompt: Any) -> bool:
+    return isinstance(prompt, Sequence) and bool(prompt) and isinstance(prompt[0], Mapping)
 
 
 def _class_of(value: Any) -> RequestClass:
