@@ -109,8 +109,12 @@ class IncrementalDetokenizer:
 
 def _num_begun(decode: Decode, token_ids: list[int]) -> int:
     """How many tokens at the end are the beginning of a character."""
-    for count in range(min(_MAX_BEGUN, len(token_ids)) + 1):
-        head = token_ids[: len(token_ids) - count]
-        if not head or not decode(head).endswith(REPLACEMENT):
-            return count
-    return 0
+    whole = decode(token_ids) if token_ids else ""
+    if not whole.endswith(REPLACEMENT):
+        return 0
+    counts = range(1, min(_MAX_BEGUN, len(token_ids)) + 1)
+    texts = {n: decode(token_ids[:-n]) if n < len(token_ids) else "" for n in counts}
+    apart = [n for n in counts if texts[n] + decode(token_ids[-n:]) == whole]
+    # U+FFFD before it may be a character of its own, but seldom is.
+    clean = [n for n in apart if not texts[n].endswith(REPLACEMENT)]
+    return next(iter(clean + apart), 0)

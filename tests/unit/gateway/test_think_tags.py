@@ -53,7 +53,11 @@ def test_any_text_gives_the_same_however_it_comes(
 
 def test_reasoning_comes_as_it_is_thought() -> None:
     splitter = ReasoningSplitter(Stage.REASONING)
-    assert [splitter.push(text).reasoning for text in ("So", " it\n", "is")] == ["So", " it", "\nis"]
+    assert [splitter.push(text).reasoning for text in ("So", " it\n", "is")] == [
+        "So",
+        " it",
+        "\nis",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,7 @@ def required_calls(
     """
     start, key = _LAYOUTS[format_name](allows_several, special_id)
     names = [f"call_{index}" for index in range(len(tools))]
-    rules = [
-        f"{name}: %json {_schema(tool, key)}" for name, tool in zip(names, tools, strict=True)
-    ]
+    rules = [f"{name}: %json {_schema(tool, key)}" for name, tool in zip(names, tools, strict=True)]
     return "\n".join([*start, f"call: {' | '.join(names)}", *rules])
 
 
