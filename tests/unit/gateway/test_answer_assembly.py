@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -35,7 +36,7 @@ def _assembler(stops: Sequence[str] = (), **style: object) -> AnswerAssembler:
 def _run(assembler: AnswerAssembler, cuts: Sequence[int]) -> TextChunk:
     whole = TextChunk("")
     marks = [0, *sorted({cut for cut in cuts if cut < len(ANSWER)} - {0}), len(ANSWER)]
-    for start, end in zip(marks, marks[1:], strict=False):
+    for start, end in pairwise(marks):
         ids = tuple(ANSWER[start:end])
         whole = whole.joined(assembler.push(TokenChunk(ids, len(ids) - 1)))
         if assembler.is_over:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -120,7 +121,7 @@ TEXTS: list[tuple[str, str]] = [
 
 def _cut(text: str, cuts: list[int]) -> list[str]:
     marks = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
-    return [text[a:b] for a, b in zip(marks, marks[1:], strict=False)]
+    return [text[a:b] for a, b in pairwise(marks)]
 
 
 CUTS = st.lists(st.integers(0, 200), max_size=12)

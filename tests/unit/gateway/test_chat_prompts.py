@@ -19,7 +19,8 @@ from dspark.gateway.tool_choice import ChoiceMode, Tool, ToolChoice
 from dspark.tool_calls import ToolCall
 
 TEMPLATE = (
-    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ m.tool_calls | tojson if m.tool_calls }}"
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+    "{{ m.tool_calls | tojson if m.tool_calls }}"
     "{{ m.reasoning_content }}{{ m.tool_call_id }}{{ m.name }}{% endfor %}"
     "{% if tools %}{{ tools | tojson }}<tool_call>{% endif %}{{ documents | tojson if documents }}"
     "{{ mood }}{% if add_generation_prompt %}<assistant>{% endif %}"
