@@ -11,13 +11,13 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from grpc import aio
 
 from dspark.errors import InvalidArgument
-from dspark.gateway.chat_wire import call_deltas_to_proto, chat_from_proto
 from dspark.gateway.client_request import ClientRequest, Prompt, TextPrompt, TokenPrompt
 from dspark.gateway.gateway import Gateway
 from dspark.gateway.generation_events import Completed, Event, Started
 from dspark.gateway.request_id import check_request_id, draw_request_id
 from dspark.gateway.request_trace import CHAT, TEXT, current_trace, traced
 from dspark.gateway.text_assembly import TextChunk, TextOptions
+from dspark.gateway.wire.chat import call_deltas_to_proto, chat_from_proto
 from dspark.telemetry import current
 from dspark.telemetry.grpc_carrier import carrier_of
 from dspark.v1 import inference_service_pb2 as pb

@@ -149,6 +149,7 @@ async def serve(config: GatewayConfig) -> None:
     """Run until SIGTERM or SIGINT."""
     server = GatewayServer(config)
     await server.start()
+    server.gateway.renderer.start()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)

@@ -53,6 +53,10 @@ class ProcessRenderer:
             raise InvalidArgument(answer["field"], answer["problem"])
         return answer
 
+    def start(self) -> None:
+        """Have a process before the first conversation comes."""
+        self._threads.submit(self._exchange, {"source": "", "tokens": {}})
+
     def close(self) -> None:
         """End the processes; renderings under way end by their limits."""
         self._threads.shutdown(wait=False, cancel_futures=True)
