@@ -19,7 +19,7 @@ class TemplateLimits:
     """What one rendering may take."""
 
     seconds: float = 2.0
-    max_bytes: int = 1 << 30
+    max_bytes: int = 1 << 28
     max_chars: int = 1 << 25
 
 

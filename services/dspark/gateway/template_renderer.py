@@ -47,8 +47,7 @@ class ProcessRenderer:
 
     async def _answer(self, job: Mapping[str, Any]) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
-        reply = await loop.run_in_executor(self._threads, self._exchange, job)
-        answer: dict[str, Any] = json.loads(reply)
+        answer = await loop.run_in_executor(self._threads, self._exchange, job)
         if "field" in answer:
             raise InvalidArgument(answer["field"], answer["problem"])
         return answer
@@ -63,16 +62,18 @@ class ProcessRenderer:
         while (process := self._take()) is not None:
             process.close()
 
-    def _exchange(self, job: Mapping[str, Any]) -> bytes:
+    def _exchange(self, job: Mapping[str, Any]) -> dict[str, Any]:
         try:
             frame = json.dumps(job).encode()
         except RecursionError:
             raise InvalidArgument("messages", "something in them is nested too deeply") from None
         process = self._take() or TemplateProcess(self._limits)
         try:
-            return process.exchange(frame)
+            reply = process.exchange(frame)
         finally:
             self._idle.put(process)
+        answer: dict[str, Any] = json.loads(reply)
+        return answer
 
     def _take(self) -> TemplateProcess | None:
         try:
