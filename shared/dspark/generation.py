@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from dspark.logprobs import TokenLogprobs
 from dspark.request_class import RequestClass
 from dspark.sampling import (
     FinishReason,
@@ -42,12 +43,16 @@ class RequestSpec:
 class TokenChunk:
     """Newly committed tokens; ``num_accepted`` of them came from accepted candidates.
 
-    ``arithmetic`` is that of the verifier, in the first chunk of a stream only.
+    ``arithmetic`` is that of the verifier, in the first chunk of a stream only. ``logprobs`` has
+    one entry for each token, or none; ``prompt_logprobs``, in the first chunk only, one for each
+    token of the prompt but the first.
     """
 
     token_ids: tuple[int, ...]
     num_accepted: int = 0
     arithmetic: str = ""
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from dspark.errors import InvalidArgument
+from dspark.sampling_limits import check_options
+from dspark.structured_output import StructuredOutput
 
 MAX_TEMPERATURE = 100.0
 
@@ -22,7 +24,10 @@ class FinishReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """Sampling parameters with every default applied; sampling.proto says what each means."""
+    """Sampling parameters with every default applied; sampling.proto says what each means.
+
+    An empty ``allowed_token_ids`` means all; None means that no log-probabilities are wanted.
+    """
 
     temperature: float = 1.0
     top_k: int = 0
@@ -32,6 +37,17 @@ class SamplingParams:
     max_tokens: int = 16
     stop_token_ids: frozenset[int] = field(default_factory=frozenset)
     ignore_eos: bool = False
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    # (token id, what is added to its logit)
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    bad_words: tuple[tuple[int, ...], ...] = ()
+    allowed_token_ids: frozenset[int] = field(default_factory=frozenset)
+    min_tokens: int = 0
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    structured: StructuredOutput | None = None
 
     def validate(self, vocab_size: int | None = None) -> None:
         """Raise InvalidArgument that names the first field out of range."""
@@ -52,6 +68,7 @@ class SamplingParams:
             raise InvalidArgument("max_tokens", "must be at least 1")
         if vocab_size is not None and any(not 0 <= t < vocab_size for t in self.stop_token_ids):
             raise InvalidArgument("stop_token_ids", f"must be token ids from 0 to {vocab_size - 1}")
+        check_options(self, vocab_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +100,14 @@ class SpeculationStats:
     drafted: int = 0
     accepted: int = 0
     sources: dict[str, SourceCounts] = field(default_factory=dict)
+
+    def add_nodes(self, source: str, drafted: int, accepted: int) -> None:
+        """Count nodes that one source alone proposed."""
+        self.drafted += drafted
+        self.accepted += accepted
+        counts = self.sources.setdefault(source, SourceCounts())
+        counts.drafted += drafted
+        counts.accepted += accepted
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from dspark.features import Features
 from dspark.kv_blocks import KvLayout
+from dspark.logprobs import TokenLogprobs
 from dspark.sampling import FinishReason, SamplingParams
 from dspark.token_tree import TokenTree
 
@@ -38,7 +39,8 @@ class SequenceWork:
     """Compute up to ``max_pending_rows`` known tokens; verify ``tree`` if the last was reached.
 
     Of the tokens whose K/V is in place afterwards, the features of the last ``num_features`` that
-    this step computed are wanted.
+    this step computed are wanted. The verifier may add ``max_forced_nodes`` nodes of tokens that
+    the sequence's grammar leaves no choice about.
     """
 
     request_id: str
@@ -47,6 +49,7 @@ class SequenceWork:
     max_pending_rows: int
     tree: TokenTree = field(default_factory=TokenTree)
     num_features: int = 0
+    max_forced_nodes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,10 @@ class WorkResult:
     ``committed_token_ids`` is the accepted nodes and one bonus token, cut where the sequence ends.
     ``accepted_nodes`` numbers the work's tree nodes from 1. ``top_token_ids`` has ``top_k``
     entries for each entry of ``row_token_ids``. ``known_epoch`` is what a new admission's epoch
-    must exceed; 0 where there is nothing to exceed, and for work that was done.
+    must exceed; 0 where there is nothing to exceed, and for work that was done. ``logprobs`` are
+    of the committed tokens, ``prompt_logprobs`` of the prompt from its second token on; both are
+    empty unless asked for. Of the ``num_forced_nodes`` that the verifier added, which have no
+    number, ``num_accepted_forced`` were accepted.
     """
 
     request_id: str
@@ -100,6 +106,10 @@ class WorkResult:
     top_token_ids: tuple[int, ...] = ()
     known_epoch: int = 0
     features: Features | None = None
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()
+    num_forced_nodes: int = 0
+    num_accepted_forced: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +150,8 @@ class VerifierInfo:
     ``verify_costs`` goes by context, then rows; it is monotone in both. ``computes_ahead`` says
     that ``StepPlan.compute_ahead`` has an effect. ``feature_layers`` are those it can export.
     ``instance_id`` is another one after each start, ``is_ending`` says that the verifier is going
-    to stop, and without a ``kv_layout`` no K/V leaves it.
+    to stop, and without a ``kv_layout`` no K/V leaves it. ``can_structure`` says that sequences
+    with structured output can be admitted.
     """
 
     model_id: str
@@ -162,6 +173,7 @@ class VerifierInfo:
     instance_id: str = ""
     is_ending: bool = False
     kv_layout: KvLayout | None = None
+    can_structure: bool = False
 
     @property
     def arithmetic(self) -> tuple[str, str, str, int]:

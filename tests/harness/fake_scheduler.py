@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -10,8 +11,10 @@ from typing import Any, ClassVar
 from grpc import aio
 
 from dspark.errors import DSparkError, UnknownRequest
+from dspark.logprobs import TokenLogprobs
 from dspark.v1 import sampling_pb2, scheduler_service_pb2_grpc
 from dspark.v1 import scheduler_service_pb2 as pb
+from dspark.wire.logprobs import logprobs_to_proto
 from harness.socket_server import FakeService
 
 _Event = pb.SchedulerServiceGenerateResponse
@@ -42,6 +45,20 @@ def runs_of(text: str | bytes, size: int = 1) -> list[list[int]]:
     """Byte tokens of a text in runs of ``size``."""
     data = text.encode() if isinstance(text, str) else text
     return [list(data[i : i + size]) for i in range(0, len(data), size)]
+
+
+def fake_logprobs(token_ids: Sequence[int], num_top: int) -> list[TokenLogprobs]:
+    """Values by which a token is known again; the likeliest ones are those that count up from it,
+    the last of which cannot be drawn.
+    """
+    told = []
+    for token_id in token_ids:
+        top = tuple(range(token_id, token_id + num_top))
+        values = tuple(-token_id / 64 - place for place in range(num_top))
+        if num_top > 1:
+            values = (*values[:-1], -math.inf)
+        told.append(TokenLogprobs(-token_id / 64, 1, top, values))
+    return told
 
 
 @dataclass
@@ -206,7 +223,15 @@ class _Player:
         self._num_tokens += len(token_ids)
         self._num_accepted += num_accepted
         self._num_rounds += 1
-        return _Event(chunk=pb.TokenChunk(token_ids=token_ids, num_accepted=num_accepted))
+        chunk = pb.TokenChunk(token_ids=token_ids, num_accepted=num_accepted)
+        asked = self._request.sampling
+        if asked.HasField("logprobs"):
+            told = fake_logprobs(token_ids, asked.logprobs)
+            chunk.logprobs.CopyFrom(logprobs_to_proto(told))
+        if asked.HasField("prompt_logprobs") and self._num_rounds == 1:
+            told = fake_logprobs(self._request.prompt_token_ids[1:], asked.prompt_logprobs)
+            chunk.prompt_logprobs.CopyFrom(logprobs_to_proto(told))
+        return _Event(chunk=chunk)
 
     def complete(
         self, reason: sampling_pb2.FinishReason, stop_token_id: int | None = None

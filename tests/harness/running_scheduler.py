@@ -9,6 +9,7 @@ from typing import Any
 
 from dspark import rpc
 from dspark.generation import StreamEvent, TokenChunk
+from dspark.logprobs import TokenLogprobs
 from dspark.sampling import (
     FinishReason,
     SamplingParams,
@@ -40,6 +41,8 @@ class Streamed:
     usage: Usage = field(default_factory=Usage)
     speculation: SpeculationStats = field(default_factory=SpeculationStats)
     steps: StepBreakdown = field(default_factory=StepBreakdown)
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
+    prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
 
 
 def make_request(
@@ -93,6 +96,8 @@ def _collect(streamed: Streamed, event: StreamEvent) -> None:
         streamed.token_ids.extend(event.token_ids)
         streamed.chunk_sizes.append(len(event.token_ids))
         streamed.num_accepted += event.num_accepted
+        streamed.logprobs.extend(event.logprobs)
+        streamed.prompt_logprobs.extend(event.prompt_logprobs)
         return
     streamed.finish_reason = event.finish_reason
     streamed.stop_token_id = event.stop_token_id

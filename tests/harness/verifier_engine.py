@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from dspark.logprobs import TokenLogprobs
 from dspark.sampling import FinishReason, SamplingParams
 from dspark.step import (
     SequenceAdmission,
@@ -20,6 +21,7 @@ from dspark.verifier.engine import Engine
 from dspark.verifier.engine_settings import EngineSettings
 from dspark.verifier.forward_batch import IntArray
 from dspark.verifier.sampling.sampler import Sampler
+from dspark.verifier.structure.compiler import Structures
 from harness.fake_model import FakeKvStore, FakeModel, FakeRunner
 from harness.scripted_drafters import Drafter
 
@@ -66,7 +68,8 @@ def fake_engine(
     max_model_len: int = 512,
     eos_token_ids: frozenset[int] = frozenset(),
     clock: Callable[[], float] | None = None,
-    **settings: float,
+    structures: Structures | None = None,
+    **settings: object,
 ) -> tuple[Engine, CheckedRunner]:
     """An engine whose every forward pass is checked, and its runner."""
     kv = FakeKvStore(num_blocks * block_size, block_size)
@@ -83,6 +86,7 @@ def fake_engine(
             **settings,  # type: ignore[arg-type]
         ),
         **({"clock": clock} if clock else {}),
+        structures=structures,
     )
     runner.engine = engine
     return engine, runner
@@ -120,7 +124,11 @@ class Client:
     cache_salt: str = ""
     use_prefix_cache: bool = True
     committed: list[int] = field(default_factory=list)
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
+    prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
     num_accepted: int = 0
+    max_forced_nodes: int = 0
+    num_accepted_forced: int = 0
     cached_tokens: int = 0
     finish_reason: FinishReason | None = None
 
@@ -142,7 +150,12 @@ class Client:
     def work(self) -> SequenceWork:
         tree = self.drafter(self.tokens)
         return SequenceWork(
-            self.request_id, self.epoch, len(self.tokens), self.max_pending_rows, tree
+            self.request_id,
+            self.epoch,
+            len(self.tokens),
+            self.max_pending_rows,
+            tree,
+            max_forced_nodes=self.max_forced_nodes,
         )
 
     def ref(self) -> SequenceRef:
@@ -151,9 +164,13 @@ class Client:
     def apply(self, result: WorkResult) -> None:
         assert result.status is WorkStatus.DONE, result
         if result.committed_token_ids and result.finish_reason is not FinishReason.ERROR:
-            assert len(result.committed_token_ids) == len(result.accepted_nodes) + 1
+            num_accepted = len(result.accepted_nodes) + result.num_accepted_forced
+            assert len(result.committed_token_ids) == num_accepted + 1
         self.committed += result.committed_token_ids
+        self.logprobs += result.logprobs
+        self.prompt_logprobs += result.prompt_logprobs
         self.num_accepted += len(result.accepted_nodes)
+        self.num_accepted_forced += result.num_accepted_forced
         self.finish_reason = result.finish_reason
 
 

@@ -13,7 +13,7 @@ from dspark.gateway.parsing.call_formats import CHOICES as TOOL_PARSERS
 from dspark.gateway.parsing.reasoning_parsers import CHOICES as REASONING_PARSERS
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.policy import POLICIES
-from dspark.verifier.config import EXACTNESS, WEIGHT_DTYPES, VerifierConfig
+from dspark.verifier.config import EXACTNESS, LOGPROBS_MODES, WEIGHT_DTYPES, VerifierConfig
 
 _GATEWAY = ("tool_parser", "reasoning_parser", "allow_chat_template")
 _SCHEDULER = (
@@ -40,6 +40,7 @@ _VERIFIER = (
     "kernels",
     "weight_dtype",
     "early_pruning",
+    "logprobs_mode",
 )
 
 
@@ -136,6 +137,12 @@ class ServicesConfig:
     )
     allow_chat_template: bool = setting(
         False, "whether requests may bring a chat template, which is a program"
+    )
+    logprobs_mode: str | None = _of(
+        VerifierConfig,
+        "logprobs_mode",
+        "log-probabilities of: raw, the model's distribution; processed, what is drawn from",
+        choices=LOGPROBS_MODES,
     )
 
     def __post_init__(self) -> None:

@@ -6,22 +6,26 @@ import secrets
 from dataclasses import dataclass
 
 from dspark.errors import ContextLength, InvalidArgument, ModelNotFound
+from dspark.gateway.bad_words import bad_word_runs, check_bad_words
 from dspark.gateway.caller import current_caller
 from dspark.gateway.chat_prompts import ChatPrompts
 from dspark.gateway.client_request import (
     ChatPrompt,
     ClientRequest,
     Prompt,
+    StructureWish,
     TextPrompt,
     TokenPrompt,
 )
 from dspark.gateway.config import GatewayConfig
+from dspark.gateway.grammar_checker import GrammarChecker
 from dspark.gateway.parsing.answer_style import AnswerStyle
 from dspark.gateway.scheduler_monitor import SchedulerMonitor
 from dspark.gateway.shortened import shortened
 from dspark.gateway.token_source import GenerationRequest, SchedulerInfo
 from dspark.gateway.tokenizer import TextTokenizer
 from dspark.sampling import SamplingParams, SpeculationParams
+from dspark.sampling_limits import check_leaves_tokens
 
 DEFAULT_MAX_TOKENS = 16
 MAX_CACHE_SALT_CHARS = 1024
@@ -47,24 +51,30 @@ class Admission:
         tokenizer: TextTokenizer,
         chats: ChatPrompts,
         monitor: SchedulerMonitor,
+        grammars: GrammarChecker,
     ) -> None:
         self._config = config
         self._tokenizer = tokenizer
         self._chats = chats
         self._monitor = monitor
+        self._grammars = grammars
 
     async def admit(self, client: ClientRequest) -> Admitted:
         if client.model is not None and client.model != self._config.model_name:
             raise ModelNotFound(shortened(client.model), self._config.model_name)
         self._check_stop_strings(client.stop_strings)
+        check_bad_words(client.bad_word_texts)
         self._check_speculation(client.speculation)
         self._check_options(client)
         info = self._monitor.require_info()
         token_ids, answer = await self._laid_out(client.prompt, info.max_request_tokens)
         self._check_token_ids(token_ids, client.prompt, info)
         max_tokens = _max_tokens(client, len(token_ids), info)
-        sampling = _sampling(client, max_tokens)
+        sampling = _sampling(client, max_tokens, self._bad_words(client))
         sampling.validate(info.vocab_size)
+        check_leaves_tokens(sampling, info.eos_token_ids, info.vocab_size)
+        if client.structure is not None:
+            await self._check_structure(client.structure)
         request = GenerationRequest(
             request_id=client.request_id,
             prompt_token_ids=token_ids,
@@ -80,6 +90,9 @@ class Admission:
             answer=answer,
         )
         return Admitted(request, info)
+
+    def _bad_words(self, client: ClientRequest) -> tuple[tuple[int, ...], ...]:
+        return client.bad_words + bad_word_runs(client.bad_word_texts, self._tokenizer.encode_now)
 
     async def _laid_out(
         self, prompt: Prompt, limit: int
@@ -130,6 +143,13 @@ class Admission:
                 limit = self._config.max_stop_string_chars
                 raise InvalidArgument("stop", f"a stop string may have at most {limit} characters")
 
+    async def _check_structure(self, wish: StructureWish) -> None:
+        size, limit = wish.output.num_bytes, self._config.max_grammar_bytes
+        if size > limit:
+            raise InvalidArgument(wish.label, f"has {size} bytes; the limit is {limit}")
+        if problem := await self._grammars.problem_of(wish.output):
+            raise InvalidArgument(wish.label, problem)
+
     def _check_speculation(self, speculation: SpeculationParams) -> None:
         known = self._monitor.known_sources
         unknown = [name for name in speculation.sources if name not in known]
@@ -144,6 +164,7 @@ class Admission:
     def _check_options(self, client: ClientRequest) -> None:
         _check_range("priority", client.priority, -MAX_INT32 - 1, MAX_INT32)
         _check_range("top_k", client.top_k, -1, MAX_UINT32)
+        _check_range("min_tokens", client.min_tokens, 0, MAX_UINT32)
         if len(client.cache_salt) > MAX_CACHE_SALT_CHARS:
             raise InvalidArgument(
                 "cache_salt", f"may have at most {MAX_CACHE_SALT_CHARS} characters"
@@ -178,8 +199,14 @@ def _max_tokens(client: ClientRequest, num_prompt_tokens: int, info: SchedulerIn
     return client.max_tokens
 
 
-def _sampling(client: ClientRequest, max_tokens: int) -> SamplingParams:
+def _sampling(
+    client: ClientRequest, max_tokens: int, bad_words: tuple[tuple[int, ...], ...]
+) -> SamplingParams:
     stated = {
+        "repetition_penalty": client.repetition_penalty,
+        "presence_penalty": client.presence_penalty,
+        "frequency_penalty": client.frequency_penalty,
+        "min_tokens": client.min_tokens,
         "temperature": client.temperature,
         "top_p": client.top_p,
         "min_p": client.min_p,
@@ -190,5 +217,17 @@ def _sampling(client: ClientRequest, max_tokens: int) -> SamplingParams:
         seed=secrets.randbits(63) if client.seed is None else client.seed,
         max_tokens=max_tokens,
         stop_token_ids=frozenset(client.stop_token_ids),
+        logit_bias=client.logit_bias,
+        bad_words=bad_words,
+        allowed_token_ids=frozenset(client.allowed_token_ids),
+        logprobs=client.logprobs,
+        prompt_logprobs=_prompt_logprobs(client),
+        structured=None if client.structure is None else client.structure.output,
         **{name: value for name, value in stated.items() if value is not None},  # type: ignore[arg-type]
     )
+
+
+def _prompt_logprobs(client: ClientRequest) -> int | None:
+    """What the prompt is asked for by itself, and as the beginning of the answer."""
+    asked = [client.prompt_logprobs, client.logprobs if client.echo else None]
+    return max((count for count in asked if count is not None), default=None)

@@ -10,6 +10,7 @@ from dspark.gateway.text_assembly import TextOptions
 from dspark.gateway.tool_choice import Tool, ToolChoice
 from dspark.request_class import RequestClass
 from dspark.sampling import SpeculationParams
+from dspark.structured_output import StructuredOutput
 from dspark.tool_calls import ToolCall
 
 
@@ -75,6 +76,14 @@ Prompt = TextPrompt | TokenPrompt | ChatPrompt
 
 
 @dataclass(frozen=True, slots=True)
+class StructureWish:
+    """What the text must be; ``label`` is the client's name for it in errors."""
+
+    output: StructuredOutput
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClientRequest:
     """What a client asked for."""
 
@@ -89,6 +98,20 @@ class ClientRequest:
     max_tokens: int | None = None
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    # (token id, what is added to its logit)
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    # token runs, and texts that are yet to be encoded
+    bad_words: tuple[tuple[int, ...], ...] = ()
+    bad_word_texts: tuple[str, ...] = ()
+    allowed_token_ids: tuple[int, ...] = ()
+    min_tokens: int | None = None
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    # whether the answer begins with the prompt
+    echo: bool = False
     stop_strings: tuple[str, ...] = ()
     speculation: SpeculationParams = field(default_factory=SpeculationParams)
     cache_salt: str = ""
@@ -96,4 +119,5 @@ class ClientRequest:
     use_prefix_cache: bool | None = None
     request_class: RequestClass = RequestClass.INTERACTIVE
     user: str = ""
+    structure: StructureWish | None = None
     text: TextOptions = field(default_factory=TextOptions)

@@ -13,6 +13,7 @@ from dspark.errors import DSparkError, InternalError
 from dspark.gateway.admission import Admitted
 from dspark.gateway.client_request import ClientRequest
 from dspark.gateway.disconnect import cancel_on_disconnect
+from dspark.gateway.echo import Echo
 from dspark.gateway.event_stream import EventStreamResponse
 from dspark.gateway.gateway import Gateway
 from dspark.gateway.generation_events import Completed, Event, Started
@@ -37,6 +38,7 @@ from dspark.gateway.request_id import draw_request_id
 from dspark.gateway.request_trace import current_trace
 from dspark.gateway.service_tier import tier_of_class
 from dspark.gateway.text_assembly import TextChunk
+from dspark.gateway.tokenizer import TextTokenizer
 from dspark.telemetry import current
 
 log = logging.getLogger(__name__)
@@ -74,18 +76,27 @@ class CompletionRoutes:
             events = self._gateway.generation.run(admitted.request, admitted.info.eos_token_ids)
             started = await anext(events)
             assert isinstance(started, Started)
-            model, options = self._gateway.config.model_name, _options(body, client)
-            writer = ResponseWriter(style, model, started, options)
+            model, tokenizer = self._gateway.config.model_name, self._gateway.tokenizer
+            options = _options(body, client, admitted, tokenizer)
+            writer = ResponseWriter(style, model, started, options, tokenizer.token_bytes)
             if body.stream:
                 return await _stream(events, writer)
             return await _collect(events, writer, admitted)
 
 
-def _options(body: CommonFields, client: ClientRequest) -> ResponseOptions:
+def _options(
+    body: CommonFields, client: ClientRequest, admitted: Admitted, tokenizer: TextTokenizer
+) -> ResponseOptions:
+    echo = None
+    if client.echo:
+        echo = Echo.of(client.prompt, admitted.request.prompt_token_ids, tokenizer)
     return ResponseOptions(
         return_token_ids=bool(body.return_token_ids),
         include_usage=bool(body.stream_options and body.stream_options.include_usage),
         service_tier=None if body.service_tier is None else tier_of_class(client.request_class),
+        logprobs=client.logprobs,
+        prompt_logprobs=client.prompt_logprobs,
+        echo=echo,
     )
 
 

@@ -37,6 +37,7 @@ class GatewayConfig(TransportSettings, LogSettings):
     max_body_bytes: int = setting(8 * 1024 * 1024, "largest HTTP request body or gRPC message")
     max_stop_strings: int = setting(64, "most stop strings of a request")
     max_stop_string_chars: int = setting(1024, "longest stop string")
+    max_grammar_bytes: int = setting(256 * 1024, "largest schema, grammar or list of choices")
     tool_parser: str = setting(
         "auto", "format of tool calls; auto: by the model's chat template", choices=TOOL_PARSERS
     )
@@ -60,7 +61,12 @@ class GatewayConfig(TransportSettings, LogSettings):
         if not self.scheduler:
             raise ValueError("scheduler must name at least one address")
         check_targets(scheduler=self.scheduler)
-        for name in ("max_body_bytes", "max_stop_strings", "max_stop_string_chars"):
+        for name in (
+            "max_body_bytes",
+            "max_stop_strings",
+            "max_stop_string_chars",
+            "max_grammar_bytes",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if not 0 < self.chat_template_timeout_s < float("inf"):

@@ -10,6 +10,7 @@ from dspark.gateway.api_keys import ApiKeys
 from dspark.gateway.chat_prompts import ChatPrompts, ChatSettings
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.generation import GenerationService
+from dspark.gateway.grammar_checker import GrammarChecker
 from dspark.gateway.lifecycle import Lifecycle
 from dspark.gateway.metrics import GatewayMetrics
 from dspark.gateway.scheduler_monitor import SchedulerMonitor
@@ -26,12 +27,14 @@ class Gateway:
 
     config: GatewayConfig
     source: TokenSource
+    tokenizer: TextTokenizer
     monitor: SchedulerMonitor
     admission: Admission
     generation: GenerationService
     metrics: GatewayMetrics
     lifecycle: Lifecycle
     api_keys: ApiKeys
+    grammars: GrammarChecker
     renderer: ProcessRenderer
 
     @property
@@ -56,15 +59,18 @@ def make_gateway(config: GatewayConfig, source: TokenSource) -> Gateway:
     monitor = SchedulerMonitor(source)
     lifecycle = Lifecycle()
     metrics = GatewayMetrics(config.model_name, lifecycle)
+    grammars = GrammarChecker(model_dir / "tokenizer.json")
     timeout_s = config.request_timeout_s or None
     return Gateway(
         config=config,
         source=source,
+        tokenizer=tokenizer,
         monitor=monitor,
-        admission=Admission(config, tokenizer, chats, monitor),
+        admission=Admission(config, tokenizer, chats, monitor, grammars),
         generation=GenerationService(source, tokenizer, metrics.books, lifecycle, timeout_s),
         metrics=metrics,
         lifecycle=lifecycle,
         api_keys=ApiKeys(config.api_keys_file),
+        grammars=grammars,
         renderer=renderer,
     )

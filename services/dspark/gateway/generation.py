@@ -110,7 +110,11 @@ class GenerationService:
             request.prompt_token_ids, answer.marks if answer else (), options.keep_special_tokens
         )
         text = TextAssembler(
-            detokenizer, ends, request.stop_strings, include_stop=options.include_stop
+            detokenizer,
+            ends,
+            request.stop_strings,
+            request.sampling.min_tokens,
+            include_stop=options.include_stop,
         )
         return text if answer is None else AnswerAssembler(text, answer, request.request_id)
 

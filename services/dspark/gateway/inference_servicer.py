@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -11,17 +11,26 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from grpc import aio
 
 from dspark.errors import InvalidArgument
-from dspark.gateway.client_request import ClientRequest, Prompt, TextPrompt, TokenPrompt
+from dspark.gateway.client_request import (
+    ClientRequest,
+    Prompt,
+    StructureWish,
+    TextPrompt,
+    TokenPrompt,
+)
 from dspark.gateway.gateway import Gateway
-from dspark.gateway.generation_events import Completed, Event, Started
+from dspark.gateway.generation_events import Completed, Started
 from dspark.gateway.request_id import check_request_id, draw_request_id
 from dspark.gateway.request_trace import CHAT, TEXT, current_trace, traced
 from dspark.gateway.text_assembly import TextChunk, TextOptions
+from dspark.gateway.token_bytes import Spell
 from dspark.gateway.wire.chat import call_deltas_to_proto, chat_from_proto
+from dspark.logprobs import TokenLogprobs
 from dspark.telemetry import current
 from dspark.telemetry.grpc_carrier import carrier_of
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1 import inference_service_pb2_grpc as pb_grpc
+from dspark.v1.sampling_pb2 import SamplingParams
 from dspark.wire.sampling import (
     breakdown_to_proto,
     finish_reason_to_proto,
@@ -31,6 +40,8 @@ from dspark.wire.sampling import (
     stats_to_proto,
     usage_to_proto,
 )
+from dspark.wire.sampling_options import stated_lists, stated_options
+from dspark.wire.structured_output import structured_from_proto
 
 SERVICE_NAME = "dspark.v1.InferenceService"
 
@@ -53,9 +64,13 @@ class InferenceServicer(pb_grpc.InferenceServiceServicer):
                 trace.asked(client, is_stream=True)
             admitted = await self._gateway.admission.admit(client)
             events = self._gateway.generation.run(admitted.request, admitted.info.eos_token_ids)
+            prompt, spell = admitted.request.prompt_token_ids, self._gateway.tokenizer.token_bytes
             async with aclosing(events):
                 async for event in events:
-                    yield event_to_proto(event, self._gateway.config.model_name)
+                    if isinstance(event, TextChunk):
+                        yield pb.GenerateResponse(chunk=chunk_to_proto(event, prompt, spell))
+                    else:
+                        yield event_to_proto(event, self._gateway.config.model_name)
 
     async def ListModels(
         self, request: pb.ListModelsRequest, context: aio.ServicerContext[Any, Any]
@@ -93,11 +108,15 @@ def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:
                 request.HasField("skip_special_tokens") and not request.skip_special_tokens
             ),
         ),
+        bad_word_texts=tuple(request.bad_words),
+        structure=_structure(request.sampling),
         **stated_scalars(request.sampling),
+        **stated_options(request.sampling),
+        **stated_lists(request.sampling),
     )
 
 
-def event_to_proto(event: Event, model: str) -> pb.GenerateResponse:
+def event_to_proto(event: Started | Completed, model: str) -> pb.GenerateResponse:
     match event:
         case Started():
             started = pb.GenerateStarted(
@@ -107,17 +126,43 @@ def event_to_proto(event: Event, model: str) -> pb.GenerateResponse:
                 seed=event.seed,
             )
             return pb.GenerateResponse(started=started)
-        case TextChunk():
-            chunk = pb.GenerateChunk(
-                text=event.text,
-                token_ids=event.token_ids,
-                num_accepted=event.num_accepted,
-                reasoning=event.reasoning,
-                tool_calls=call_deltas_to_proto(event.calls),
-            )
-            return pb.GenerateResponse(chunk=chunk)
         case Completed():
             return pb.GenerateResponse(complete=_complete_to_proto(event))
+
+
+def chunk_to_proto(
+    chunk: TextChunk, prompt_token_ids: Sequence[int], spell: Spell
+) -> pb.GenerateChunk:
+    """``prompt_token_ids`` are the request's."""
+    prompt = zip(prompt_token_ids[1:], chunk.prompt_logprobs, strict=False)
+    return pb.GenerateChunk(
+        text=chunk.text,
+        token_ids=chunk.token_ids,
+        num_accepted=chunk.num_accepted,
+        logprobs=_logprobs_to_proto(zip(chunk.token_ids, chunk.logprobs, strict=False), spell),
+        prompt_logprobs=_logprobs_to_proto(prompt, spell),
+        reasoning=chunk.reasoning,
+        tool_calls=call_deltas_to_proto(chunk.calls),
+    )
+
+
+def _logprobs_to_proto(
+    told: Iterable[tuple[int, TokenLogprobs]], spell: Spell
+) -> list[pb.TokenLogprobs]:
+    """One entry for each token of which something is told."""
+    return [
+        pb.TokenLogprobs(
+            token_id=token_id,
+            logprob=logprobs.logprob,
+            rank=logprobs.rank,
+            bytes=spell(token_id),
+            top=[
+                pb.TopLogprob(token_id=i, logprob=logprob, bytes=spell(i))
+                for i, logprob in zip(logprobs.top_token_ids, logprobs.top_logprobs, strict=True)
+            ],
+        )
+        for token_id, logprobs in told
+    ]
 
 
 def _complete_to_proto(end: Completed) -> pb.GenerateComplete:
@@ -149,10 +194,18 @@ def _prompt(request: pb.GenerateRequest) -> Prompt:
             raise InvalidArgument("prompt", "one of text, token_ids and chat must be set")
 
 
+def _structure(sampling: SamplingParams) -> StructureWish | None:
+    if not sampling.HasField("structured"):
+        return None
+    output = structured_from_proto(sampling.structured)
+    return StructureWish(output, f"sampling.structured.{output.structure.value}")
+
+
 def _refuse_unknown_fields(request: pb.GenerateRequest) -> None:
     parts: dict[str, Message] = {
         "": request,
         "sampling.": request.sampling,
+        "sampling.structured.": request.sampling.structured,
         "speculation.": request.speculation,
         "chat.": request.chat,
         **{f"chat.messages[{i}].": m for i, m in enumerate(request.chat.messages)},

@@ -106,6 +106,8 @@ class ChatBody(CommonFields):
 
     messages: list[Message] = Field(min_length=1)
     max_completion_tokens: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
     tools: list[ToolDefinition] | None = None
     tool_choice: ToolChoiceField = None
     parallel_tool_calls: bool | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -15,10 +16,12 @@ from dspark.gateway.openai_chat import chat_prompt, clean_message, clean_tool
 from dspark.gateway.openai_chat_types import ChatBody
 from dspark.gateway.openai_types import CommonFields, CompletionBody, SpeculationOptions
 from dspark.gateway.service_tier import class_of_tier
+from dspark.gateway.structured_fields import structure_wish
 from dspark.gateway.text_assembly import TextOptions
 from dspark.gateway.unicode_text import LONE_SURROGATE
 from dspark.gateway.unsupported_fields import drop_neutral
 from dspark.sampling import SpeculationParams
+from dspark.sampling_limits import MAX_TOP_LOGPROBS
 
 Body = TypeVar("Body", bound=BaseModel)
 # Where pydantic's own words speak of Python, not of JSON.
@@ -36,16 +39,22 @@ _PROBLEMS = {
     "string_unicode": LONE_SURROGATE,
 }
 
+# Objects inside a body that have fields of the kind themselves.
+_NESTED = {
+    "stream_options": unsupported_fields.STREAM_OPTIONS,
+    "structured_outputs": unsupported_fields.STRUCTURED_OUTPUTS,
+}
+
 
 def parse_completion(fields: Mapping[str, Any]) -> CompletionBody:
     """Raises InvalidArgument or UnsupportedField that names the field."""
     kept = drop_neutral(fields, unsupported_fields.COMPLETION)
-    return _validate(CompletionBody, _without_stream_extras(kept))
+    return _validate(CompletionBody, _without_nested_extras(kept))
 
 
 def parse_chat(fields: Mapping[str, Any]) -> ChatBody:
     """Raises InvalidArgument or UnsupportedField that names the field."""
-    kept = _without_stream_extras(drop_neutral(fields, unsupported_fields.CHAT))
+    kept = _without_nested_extras(drop_neutral(fields, unsupported_fields.CHAT))
     for name, clean in (("messages", clean_message), ("tools", clean_tool)):
         if isinstance(values := kept.get(name), list):
             kept[name] = [clean(value, f"{name}[{i}]") for i, value in enumerate(values)]
@@ -61,14 +70,25 @@ def parse_chat(fields: Mapping[str, Any]) -> ChatBody:
 def completion_request(body: CompletionBody, request_id: str) -> ClientRequest:
     prompt: Prompt
     prompt = TextPrompt(body.prompt) if isinstance(body.prompt, str) else TokenPrompt(body.prompt)
-    return _client_request(body, prompt, body.max_tokens, request_id)
+    client = _client_request(body, prompt, body.max_tokens, request_id)
+    return replace(client, logprobs=body.logprobs, echo=bool(body.echo))
 
 
 def chat_request(body: ChatBody, request_id: str) -> ClientRequest:
     max_tokens = (
         body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     )
-    return _client_request(body, chat_prompt(body), max_tokens, request_id)
+    client = _client_request(body, chat_prompt(body), max_tokens, request_id)
+    return replace(client, logprobs=_chat_logprobs(body))
+
+
+def _chat_logprobs(body: ChatBody) -> int | None:
+    num_top = body.top_logprobs or 0
+    if not 0 <= num_top <= MAX_TOP_LOGPROBS:
+        raise InvalidArgument("top_logprobs", f"must be from 0 to {MAX_TOP_LOGPROBS}")
+    if num_top and not body.logprobs:
+        raise InvalidArgument("top_logprobs", "needs logprobs to be true")
+    return num_top if body.logprobs else None
 
 
 def _client_request(
@@ -76,6 +96,8 @@ def _client_request(
 ) -> ClientRequest:
     if body.stream_options is not None and not body.stream:
         raise InvalidArgument("stream_options", "needs stream to be true")
+    if body.prompt_logprobs is not None and body.stream:
+        raise InvalidArgument("prompt_logprobs", "needs stream to be false")
     return ClientRequest(
         request_id=request_id,
         prompt=prompt,
@@ -88,6 +110,14 @@ def _client_request(
         max_tokens=max_tokens,
         stop_token_ids=tuple(body.stop_token_ids or ()),
         ignore_eos=body.ignore_eos,
+        repetition_penalty=body.repetition_penalty,
+        presence_penalty=body.presence_penalty,
+        frequency_penalty=body.frequency_penalty,
+        logit_bias=body.logit_bias,
+        bad_word_texts=body.bad_words,
+        allowed_token_ids=tuple(body.allowed_token_ids or ()),
+        min_tokens=body.min_tokens,
+        prompt_logprobs=body.prompt_logprobs,
         stop_strings=body.stop,
         speculation=_speculation(body.speculation),
         cache_salt=body.cache_salt or "",
@@ -95,6 +125,7 @@ def _client_request(
         use_prefix_cache=body.use_prefix_cache,
         request_class=class_of_tier(body.service_tier),
         user=body.user or "",
+        structure=structure_wish(body),
         text=TextOptions(
             include_stop=bool(body.include_stop_str_in_output),
             keep_special_tokens=body.skip_special_tokens is False,
@@ -113,12 +144,11 @@ def _speculation(options: SpeculationOptions | None) -> SpeculationParams:
     )
 
 
-def _without_stream_extras(fields: dict[str, Any]) -> dict[str, Any]:
-    options = fields.get("stream_options")
-    if isinstance(options, dict):
-        fields["stream_options"] = drop_neutral(
-            options, unsupported_fields.STREAM_OPTIONS, "stream_options."
-        )
+def _without_nested_extras(fields: dict[str, Any]) -> dict[str, Any]:
+    for name, table in _NESTED.items():
+        options = fields.get(name)
+        if isinstance(options, dict):
+            fields[name] = drop_neutral(options, table, f"{name}.")
     return fields
 
 

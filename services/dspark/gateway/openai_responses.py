@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
+from dspark.gateway.echo import Echo
 from dspark.gateway.event_stream import server_sent
 from dspark.gateway.generation_events import Completed, Started
+from dspark.gateway.openai_logprobs import (
+    ToldToken,
+    chat_logprobs,
+    completion_logprobs,
+    prompt_logprobs,
+)
 from dspark.gateway.openai_messages import message_delta, whole_message
 from dspark.gateway.text_assembly import TextChunk
+from dspark.gateway.token_bytes import Spell
 from dspark.sampling import Usage
 
 DONE = server_sent("[DONE]")
@@ -25,6 +33,12 @@ class ResponseOptions:
     include_usage: bool = False
     # of the request's class, if the client named one
     service_tier: str | None = None
+    # how many likely tokens in the place of each, of the answer's and of the prompt's; None means
+    # that nothing is told
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    # the prompt, if the answer begins with it
+    echo: Echo | None = None
 
 
 class ResponseStyle(Protocol):
@@ -33,6 +47,8 @@ class ResponseStyle(Protocol):
     id_prefix: str
     object_name: str
     chunk_object_name: str
+    # whether log-probabilities of the prompt are the choice's, else the whole answer's
+    tells_prompt_in_choice: bool
 
     def opening_delta(self) -> dict[str, Any] | None:
         """What the first chunk of a stream says before any text."""
@@ -42,6 +58,8 @@ class ResponseStyle(Protocol):
 
     def whole(self, chunks: Sequence[TextChunk]) -> dict[str, Any]: ...
 
+    def logprobs(self, tokens: Sequence[ToldToken], spell: Spell) -> dict[str, Any]: ...
+
 
 class CompletionStyle:
     """/v1/completions: plain text."""
@@ -49,6 +67,7 @@ class CompletionStyle:
     id_prefix = "cmpl-"
     object_name = "text_completion"
     chunk_object_name = "text_completion"
+    tells_prompt_in_choice = True
 
     def opening_delta(self) -> dict[str, Any] | None:
         return None
@@ -59,6 +78,9 @@ class CompletionStyle:
     def whole(self, chunks: Sequence[TextChunk]) -> dict[str, Any]:
         return {"text": "".join(chunk.text for chunk in chunks)}
 
+    def logprobs(self, tokens: Sequence[ToldToken], spell: Spell) -> dict[str, Any]:
+        return completion_logprobs(tokens, spell)
+
 
 class ChatStyle:
     """/v1/chat/completions: messages of the assistant."""
@@ -66,6 +88,7 @@ class ChatStyle:
     id_prefix = "chatcmpl-"
     object_name = "chat.completion"
     chunk_object_name = "chat.completion.chunk"
+    tells_prompt_in_choice = False
 
     def opening_delta(self) -> dict[str, Any] | None:
         return {"delta": {"role": "assistant", "content": ""}}
@@ -76,16 +99,26 @@ class ChatStyle:
     def whole(self, chunks: Sequence[TextChunk]) -> dict[str, Any]:
         return {"message": whole_message(chunks)}
 
+    def logprobs(self, tokens: Sequence[ToldToken], spell: Spell) -> dict[str, Any]:
+        return chat_logprobs(tokens, spell)
+
 
 class ResponseWriter:
     """Writes the objects of one response."""
 
     def __init__(
-        self, style: ResponseStyle, model: str, started: Started, options: ResponseOptions
+        self,
+        style: ResponseStyle,
+        model: str,
+        started: Started,
+        options: ResponseOptions,
+        spell: Spell,
     ) -> None:
         self._style = style
+        self._spell = spell
         self._started = started
         self._options = options
+        self._is_first = True
         self._envelope = {
             "id": style.id_prefix + started.request_id,
             "created": int(time.time()),
@@ -101,8 +134,19 @@ class ResponseWriter:
         prompt_token_ids: Sequence[int],
     ) -> dict[str, Any]:
         """The response that is not streamed."""
-        choice = self._choice(self._style.whole(chunks), end)
+        told = [
+            token
+            for place, chunk in enumerate(chunks)
+            for token in self._told(chunk, is_first=place == 0)
+        ]
+        said = list(chunks)
+        if (echo := self._options.echo) is not None:
+            said.insert(0, TextChunk(echo.text))
+        choice = self._choice(self._style.whole(said), end, told)
         extras: dict[str, Any] = {}
+        if self._options.prompt_logprobs is not None:
+            holder = choice if self._style.tells_prompt_in_choice else extras
+            holder["prompt_logprobs"] = self._prompt_logprobs(chunks, prompt_token_ids)
         if self._options.return_token_ids:
             choice["token_ids"] = [i for chunk in chunks for i in chunk.token_ids]
             extras["prompt_token_ids"] = list(prompt_token_ids)
@@ -121,10 +165,16 @@ class ResponseWriter:
         return b"" if delta is None else self._event([self._choice(delta)])
 
     def chunk(self, chunk: TextChunk) -> bytes:
-        """An event for what is new, be it token ids if those were asked for; else nothing."""
-        if not chunk.says_something and not (self._options.return_token_ids and chunk.token_ids):
+        """An event for what is new, or for what else was asked for of tokens; else nothing."""
+        is_first = self._is_first
+        told = self._told(chunk, is_first=is_first)
+        if is_first and self._options.echo is not None:
+            chunk = replace(chunk, text=self._options.echo.text + chunk.text)
+        self._is_first = False
+        asks_ids = self._options.return_token_ids and chunk.token_ids
+        if not (chunk.says_something or told or asks_ids):
             return b""
-        choice = self._choice(self._style.delta(chunk))
+        choice = self._choice(self._style.delta(chunk), told=told)
         if self._options.return_token_ids:
             choice["token_ids"] = chunk.token_ids
         return self._event([choice])
@@ -139,11 +189,39 @@ class ResponseWriter:
             usage = self._event([], usage=usage_object(end.usage, end.reasoning_tokens))
         return finish + usage + DONE
 
-    def _choice(self, content: dict[str, Any], end: Completed | None = None) -> dict[str, Any]:
+    def _told(self, chunk: TextChunk, *, is_first: bool) -> list[ToldToken]:
+        """Tokens whose log-probabilities the client wants; with the first chunk an echo's too."""
+        if (num_top := self._options.logprobs) is None:
+            return []
+        echo = self._options.echo
+        start = 0 if echo is None else len(echo.text)
+        told = [
+            ToldToken(token_id, start + offset, logprobs)
+            for token_id, offset, logprobs in zip(
+                chunk.token_ids, chunk.offsets, chunk.logprobs, strict=True
+            )
+        ]
+        if echo is not None and is_first:
+            return [*echo.told(chunk.prompt_logprobs, num_top, self._spell), *told]
+        return told
+
+    def _prompt_logprobs(
+        self, chunks: Sequence[TextChunk], prompt_token_ids: Sequence[int]
+    ) -> list[dict[str, Any] | None]:
+        assert self._options.prompt_logprobs is not None
+        first = chunks[0].prompt_logprobs
+        return prompt_logprobs(prompt_token_ids, first, self._options.prompt_logprobs, self._spell)
+
+    def _choice(
+        self,
+        content: dict[str, Any],
+        end: Completed | None = None,
+        told: Sequence[ToldToken] = (),
+    ) -> dict[str, Any]:
         return {
             "index": 0,
             **content,
-            "logprobs": None,
+            "logprobs": self._style.logprobs(told, self._spell) if told else None,
             "finish_reason": _finish_word(end) if end else None,
             "stop_reason": end.stop_reason if end else None,
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
@@ -43,6 +43,28 @@ def _check_stop(value: Any) -> tuple[str, ...]:
     raise PydanticCustomError("stop", "must be a string or a list of strings")
 
 
+def _check_bias(value: Any) -> tuple[tuple[int, float], ...]:
+    """Token ids as JSON spells keys, without those whose bias is none."""
+    if value is None:
+        return ()
+    if not isinstance(value, dict):
+        raise PydanticCustomError("logit_bias", "must be an object of token ids and numbers")
+    for key, bias in value.items():
+        if not (key.isascii() and key.isdecimal() and len(key) <= 10):
+            raise PydanticCustomError("logit_bias", "must have token ids as its keys")
+        if type(bias) not in (int, float):
+            raise PydanticCustomError("logit_bias", "must have numbers as its values")
+    return tuple((int(key), bias) for key, bias in value.items() if bias != 0)
+
+
+def _check_bad_words(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(map(_check_text, value))
+    raise PydanticCustomError("bad_words", "must be a list of strings")
+
+
 def either(*schemas: dict[str, Any]) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": list(schemas)})
 
@@ -53,6 +75,15 @@ _IDS = {"type": "array", "items": {"type": "integer"}}
 PromptField = Annotated[Any, PlainValidator(_check_prompt), either(_TEXT, _IDS)]
 StopField = Annotated[
     Any, PlainValidator(_check_stop), either(_TEXT, {"type": "array", "items": _TEXT})
+]
+
+BiasField = Annotated[
+    Any,
+    PlainValidator(_check_bias),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "number"}}),
+]
+BadWordsField = Annotated[
+    Any, PlainValidator(_check_bad_words), WithJsonSchema({"type": "array", "items": _TEXT})
 ]
 
 
@@ -77,6 +108,33 @@ class StreamOptions(Strict):
     include_usage: bool | None = None
 
 
+class JsonSchemaFormat(Strict):
+    """A JSON Schema that the text meets, strict or not."""
+
+    name: Text | None = None
+    description: Text | None = None
+    schema_: dict[str, Any] = Field(alias="schema")
+    strict: bool | None = None
+
+
+class ResponseFormat(Strict):
+    """OpenAI's form of structured output."""
+
+    type: Text
+    json_schema: JsonSchemaFormat | None = None
+
+
+class StructuredOutputs(Strict):
+    """vLLM's form of structured output: one of the first five."""
+
+    json_: dict[str, Any] | Text | None = Field(None, alias="json")
+    regex: Text | None = None
+    choice: list[Text] | None = None
+    grammar: Text | None = None
+    json_object: bool | None = None
+    disable_any_whitespace: bool | None = None
+
+
 class CommonFields(Strict):
     """What completions and chat share."""
 
@@ -90,6 +148,14 @@ class CommonFields(Strict):
     stop: StopField = ()
     stop_token_ids: list[int] | None = None
     ignore_eos: bool | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: BiasField = ()
+    bad_words: BadWordsField = ()
+    allowed_token_ids: list[int] | None = Field(None, min_length=1)
+    min_tokens: int | None = None
+    prompt_logprobs: int | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     user: Text | None = None
@@ -103,9 +169,17 @@ class CommonFields(Strict):
     skip_special_tokens: bool | None = None
     # of this kind of tokenizer, no text depends on it
     spaces_between_special_tokens: bool | None = None
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: dict[str, Any] | Text | None = None
+    guided_regex: Text | None = None
+    guided_choice: list[Text] | None = None
+    guided_grammar: Text | None = None
 
 
 class CompletionBody(CommonFields):
     """POST /v1/completions."""
 
     prompt: PromptField
+    logprobs: int | None = None
+    echo: bool | None = None

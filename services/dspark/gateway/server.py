@@ -137,6 +137,7 @@ class GatewayServer:
             self._http_task,
             self._grpc.stop(_CLOSE_GRACE_S),
             end(self._background),
+            self.gateway.grammars.close(),
             return_exceptions=True,
         )
         await self._schedulers.close()

@@ -36,11 +36,12 @@ class StopStringScanner:
         self._root = self._state = _build(stop_strings)
         self._held = ""
 
-    def push(self, text: str) -> StopScan:
+    def push(self, text: str, *, may_stop: bool = True) -> StopScan:
+        """A stop string that ends where the text may not stop is text like any other."""
         whole = self._held + text
         for end, char in enumerate(text, start=len(self._held) + 1):
             self._state = self._next(char)
-            if self._state.stop is not None:
+            if may_stop and self._state.stop is not None:
                 self._held = ""
                 return StopScan(whole[: end - len(self._state.stop)], self._state.stop)
         cut = len(whole) - self._state.depth

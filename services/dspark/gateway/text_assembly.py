@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dspark.gateway.detokenizer import IncrementalDetokenizer
 from dspark.gateway.stop_strings import StopStringScanner
 from dspark.generation import TokenChunk
+from dspark.logprobs import TokenLogprobs
 from dspark.tool_calls import ToolCallDelta
 
 
@@ -15,12 +16,17 @@ from dspark.tool_calls import ToolCallDelta
 class TextChunk:
     """New tokens, ``num_accepted`` of them from candidates, and the text that became certain.
 
-    Where an answer is told apart, ``text`` has neither its ``reasoning`` nor its ``calls``.
+    Where log-probabilities are asked for, each token has some, and an offset: how many characters
+    of the text were certain before it. The first chunk has those of the prompt. Where an answer is
+    told apart, ``text`` has neither its ``reasoning`` nor its ``calls``.
     """
 
     text: str
     token_ids: tuple[int, ...] = ()
     num_accepted: int = 0
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    offsets: tuple[int, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()
     reasoning: str = ""
     calls: tuple[ToolCallDelta, ...] = ()
 
@@ -34,6 +40,9 @@ class TextChunk:
             self.text + later.text,
             self.token_ids + later.token_ids,
             self.num_accepted + later.num_accepted,
+            self.logprobs + later.logprobs,
+            self.offsets + later.offsets,
+            self.prompt_logprobs + later.prompt_logprobs,
             self.reasoning + later.reasoning,
             self.calls + later.calls,
         )
@@ -52,7 +61,8 @@ class TextAssembler:
     """Turns one request's token chunks into text chunks.
 
     Its result does not depend on how tokens are split into chunks. Once ``stop_string`` is set the
-    request is over: its tokens end with the one that completed the stop string.
+    request is over: its tokens end with the one that completed the stop string, which is none of
+    the first ``min_tokens``.
     """
 
     def __init__(
@@ -60,13 +70,17 @@ class TextAssembler:
         detokenizer: IncrementalDetokenizer,
         stop_token_ids: Collection[int],
         stop_strings: Sequence[str] = (),
+        min_tokens: int = 0,
         *,
         include_stop: bool = False,
     ) -> None:
         self._detokenizer = detokenizer
         self._stop_token_ids = stop_token_ids
         self._scanner = StopStringScanner(stop_strings) if stop_strings else None
+        self._min_tokens = min_tokens
         self._include_stop = include_stop
+        # text before any of it was held back or cut
+        self._num_chars = 0
         self.num_tokens = 0
         self.stop_string: str | None = None
 
@@ -84,17 +98,34 @@ class TextAssembler:
         return None
 
     def push(self, tokens: TokenChunk) -> TextChunk:
-        if self._scanner is None:
+        if self._scanner is None and not tokens.logprobs:
             self.num_tokens += len(tokens.token_ids)
-            return TextChunk(self._decode(tokens.token_ids), tokens.token_ids, tokens.num_accepted)
+            text = self._decode(tokens.token_ids)
+            return TextChunk(
+                text,
+                tokens.token_ids,
+                tokens.num_accepted,
+                prompt_logprobs=tokens.prompt_logprobs,
+            )
         pieces: list[str] = []
-        for count, token_id in enumerate(tokens.token_ids, start=1):
+        offsets: list[int] = []
+        for token_id in tokens.token_ids:
             self.num_tokens += 1
-            pieces.append(self._scan(self._decode((token_id,))))
-            if self.is_over:
-                accepted = min(tokens.num_accepted, count)
-                return TextChunk("".join(pieces), tokens.token_ids[:count], accepted)
-        return TextChunk("".join(pieces), tokens.token_ids, tokens.num_accepted)
+            offsets.append(self._num_chars)
+            text = self._decode((token_id,))
+            self._num_chars += len(text)
+            pieces.append(text if self._scanner is None else self._scan(text))
+            if self.stop_string is not None:
+                break
+        count = len(offsets)
+        return TextChunk(
+            "".join(pieces),
+            tokens.token_ids[:count],
+            min(tokens.num_accepted, count),
+            tokens.logprobs[:count],
+            tuple(offsets) if tokens.logprobs else (),
+            tokens.prompt_logprobs,
+        )
 
     def finish(self) -> str:
         """The text still held back when the tokens end; it may yet bring a stop string."""
@@ -116,6 +147,6 @@ class TextAssembler:
 
     def _scan(self, text: str) -> str:
         assert self._scanner is not None
-        scan = self._scanner.push(text)
+        scan = self._scanner.push(text, may_stop=self.num_tokens > self._min_tokens)
         self.stop_string = scan.stop
         return scan.text + scan.stop if scan.stop and self._include_stop else scan.text

@@ -11,6 +11,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from dspark.gateway.detokenizer import IncrementalDetokenizer
+from dspark.gateway.token_bytes import TokenBytes
 
 # Longer texts are encoded on a thread, which releases the interpreter lock, so that streams go on.
 INLINE_CHARS = 4096
@@ -44,6 +45,7 @@ class TextTokenizer:
         self.max_token_chars = max(map(len, self._tokenizer.get_vocab(with_added_tokens=True)))
         added = self._tokenizer.get_added_tokens_decoder()
         self.special_ids = frozenset(i for i, token in added.items() if token.special)
+        self.token_bytes = TokenBytes(self._tokenizer)
 
     async def encode(self, text: str) -> tuple[int, ...]:
         if len(text) <= INLINE_CHARS:

@@ -5,7 +5,7 @@ Each has the values that change nothing: those are accepted, any other is an err
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -25,15 +25,7 @@ def _table(*parts: Mapping[str, tuple[Any, ...]], names: str = "") -> Neutral:
 _SHARED = _table(
     {
         "n": (1,),
-        "presence_penalty": (0,),
-        "frequency_penalty": (0,),
-        "repetition_penalty": (1,),
         "length_penalty": (1,),
-        "logit_bias": ({},),
-        "response_format": ({"type": "text"},),
-        "min_tokens": (0,),
-        "bad_words": ([],),
-        "echo": (False,),
         "use_beam_search": (False,),
         "early_stopping": (False,),
         "add_special_tokens": (False,),
@@ -41,18 +33,16 @@ _SHARED = _table(
         "logits_processors": ([],),
     },
     names=(
-        "best_of allowed_token_ids structured_outputs guided_json guided_regex guided_choice "
-        "guided_grammar guided_decoding_backend guided_whitespace_pattern structural_tag "
-        "prompt_logprobs truncate_prompt_tokens request_id kv_transfer_params vllm_xargs "
+        "best_of guided_decoding_backend guided_whitespace_pattern structural_tag "
+        "truncate_prompt_tokens request_id kv_transfer_params vllm_xargs "
         "mm_processor_kwargs prompt_embeds"
     ),
 )
-COMPLETION = _table(_SHARED, {"best_of": (1,), "suffix": ("",)}, names="logprobs")
+COMPLETION = _table(_SHARED, {"best_of": (1,), "suffix": ("",)})
 CHAT = _table(
     _SHARED,
     {
-        "logprobs": (False,),
-        "top_logprobs": (0,),
+        "echo": (False,),
         "functions": ([],),
         "function_call": ("none", "auto"),
         "modalities": (["text"],),
@@ -65,22 +55,15 @@ CHAT = _table(
     ),
 )
 STREAM_OPTIONS = _table({"continuous_usage_stats": (False,), "include_obfuscation": (False,)})
+STRUCTURED_OUTPUTS = _table(
+    {"disable_fallback": (False,), "disable_additional_properties": (False,)},
+    names="whitespace_pattern structural_tag",
+)
 MESSAGE = _table({"annotations": ([],)}, names="refusal audio function_call")
 FUNCTION = _table({"strict": (False,)})
 CONTENT_PART = _table(
     names="image_url input_audio video_url audio_url file refusal cache_control annotations"
 )
-
-
-def _without_zeros(value: Any) -> Any:
-    """A bias of zero is none."""
-    if not isinstance(value, dict):
-        return value
-    return {k: v for k, v in value.items() if not (type(v) in (int, float) and v == 0)}
-
-
-# Fields of which more than a few values change nothing.
-_SIMPLER: Mapping[str, Callable[[Any], Any]] = {"logit_bias": _without_zeros}
 
 
 def drop_neutral(fields: Mapping[str, Any], table: Neutral, path: str = "") -> dict[str, Any]:
@@ -90,8 +73,7 @@ def drop_neutral(fields: Mapping[str, Any], table: Neutral, path: str = "") -> d
         if name not in table:
             kept[name] = value
             continue
-        simpler = _SIMPLER[name](value) if name in _SIMPLER else value
-        if simpler is not None and not _is_neutral(simpler, table[name]):
+        if value is not None and not _is_neutral(value, table[name]):
             raise UnsupportedField(path + name)
     return kept
 

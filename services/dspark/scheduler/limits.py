@@ -19,10 +19,12 @@ class Limits:
     max_model_len: int
     max_pool_tokens: int
     sources: tuple[str, ...] | None = None
+    can_structure: bool = True
 
     @classmethod
     def of(cls, info: VerifierInfo, sources: tuple[str, ...] | None) -> Limits:
-        return cls(info.vocab_size, info.max_model_len, info.pool_tokens, sources)
+        pool_tokens, can_structure = info.pool_tokens, info.can_structure
+        return cls(info.vocab_size, info.max_model_len, pool_tokens, sources, can_structure)
 
     @property
     def max_len(self) -> int:
@@ -36,12 +38,19 @@ class Limits:
         self._check_prompt(spec)
         self._check_tokens("committed_token_ids", spec.committed_token_ids)
         spec.sampling.validate(self.vocab_size)
+        if spec.sampling.structured is not None and not self.can_structure:
+            raise InvalidArgument(
+                "structured_outputs", "the verifier has no tokenizer to honour them with"
+            )
         self._check_speculation(spec)
         room = self.max_len - len(spec.prompt_token_ids)
         clamped = min(spec.sampling.max_tokens, room)
-        return dataclasses.replace(
-            spec, sampling=dataclasses.replace(spec.sampling, max_tokens=clamped)
+        sampling = dataclasses.replace(
+            spec.sampling,
+            max_tokens=clamped,
+            min_tokens=min(spec.sampling.min_tokens, clamped),
         )
+        return dataclasses.replace(spec, sampling=sampling)
 
     def _check_prompt(self, spec: RequestSpec) -> None:
         given = len(spec.prompt_token_ids)

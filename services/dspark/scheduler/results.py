@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dspark.errors import BackendUnavailable
 from dspark.features import Features
 from dspark.generation import TokenChunk
+from dspark.scheduler.forced_nodes import count_forced
 from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.request import Request
 from dspark.scheduler.stats import Totals, count_round
@@ -118,11 +119,16 @@ class ResultApplier:
         self._live.waiting.correct(request)
         self._totals.generation_tokens += len(committed)
         count_round((request.stats, self._totals.speculation), tree, result.accepted_nodes)
-        self._totals.accepted.add(tree, result.accepted_nodes)
+        self._totals.accepted.add(tree, result.accepted_nodes, result.num_accepted_forced)
+        for stats in (request.stats, self._totals.speculation):
+            count_forced(stats, result)
         self._learn(request, tree, result)
-        num_accepted = min(len(result.accepted_nodes), len(committed))
+        num_accepted = len(result.accepted_nodes) + result.num_accepted_forced
+        num_accepted = min(num_accepted, len(committed))
         arithmetic = self._arithmetic if is_first else ""
-        applied.chunks[request] = TokenChunk(committed, num_accepted, arithmetic)
+        applied.chunks[request] = TokenChunk(
+            committed, num_accepted, arithmetic, result.logprobs, result.prompt_logprobs
+        )
 
     def _note_cached(self, request: Request, outcome: StepOutcome) -> None:
         cached = outcome.cached_tokens.get(request.request_id)

@@ -26,9 +26,9 @@ class AcceptedNodes:
         self._rounds = [0] * (MAX_POSITIONS + 1)
         self._num_deeper = 0
 
-    def add(self, tree: TokenTree, accepted_nodes: tuple[int, ...]) -> None:
-        """Count one committed verify pass."""
-        count = len(accepted_nodes)
+    def add(self, tree: TokenTree, accepted_nodes: tuple[int, ...], num_forced: int = 0) -> None:
+        """Count one committed verify pass, with so many accepted nodes that no tree had."""
+        count = len(accepted_nodes) + num_forced
         if not count:
             return
         self._rounds[min(count, MAX_POSITIONS)] += 1

@@ -14,6 +14,7 @@ from dspark.scheduler import step_trace
 from dspark.scheduler.batcher import Batch, Batcher, ScheduledRows
 from dspark.scheduler.drafting import Drafting, Drafts
 from dspark.scheduler.feature_wishes import NO_FEATURES, FeatureWish
+from dspark.scheduler.forced_nodes import forced_limits
 from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.progress import Progress
 from dspark.scheduler.request import Request
@@ -148,15 +149,18 @@ class StepLoop:
         wish = NO_FEATURES
         if self._step_id > self._featureless_until:
             wish = self._drafting.feature_wish([r.request for r in rows])
+        forced = {} if self._drafting.policy.is_off else forced_limits(batch, rows, drafts)
         plan = StepPlan(
             scheduler_id=self._scheduler_id,
             step_id=self._step_id,
             releases=self._live.take_releases(),
             admissions=tuple(_admission(r.request) for r in rows if r.is_admission),
-            work=tuple(_work(r, drafts.get(r.request), wish) for r in rows),
+            work=tuple(
+                _work(r, drafts.get(r.request), wish, forced.get(r.request, 0)) for r in rows
+            ),
             top_k=self._drafting.top_k,
             traceparents=traceparents_of(r.request for r in rows),
-            compute_ahead=self._expects_plain_step(rows),
+            compute_ahead=not forced and self._expects_plain_step(rows),
             feature_layers=wish.layers,
         )
         return PlannedStep(plan, tuple(r.request for r in rows))
@@ -272,7 +276,9 @@ def _admission(request: Request) -> SequenceAdmission:
     )
 
 
-def _work(rows: ScheduledRows, tree: TokenTree | None, wish: FeatureWish) -> SequenceWork:
+def _work(
+    rows: ScheduledRows, tree: TokenTree | None, wish: FeatureWish, max_forced: int
+) -> SequenceWork:
     return SequenceWork(
         request_id=rows.request.request_id,
         epoch=rows.request.epoch,
@@ -280,4 +286,5 @@ def _work(rows: ScheduledRows, tree: TokenTree | None, wish: FeatureWish) -> Seq
         max_pending_rows=rows.max_pending_rows,
         tree=tree or TokenTree(),
         num_features=wish.of(rows.request.spec.speculation),
+        max_forced_nodes=max_forced,
     )

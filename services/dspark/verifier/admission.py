@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from dspark.errors import ContextLength, InvalidArgument
 from dspark.step import SequenceAdmission, StepPlan
 from dspark.verifier.kv.block_table import BlockTable
+from dspark.verifier.sampling.history import History
+from dspark.verifier.sampling.processors import make_processors
 from dspark.verifier.sampling.sampler import Sampler
 from dspark.verifier.sequence import Sequence
+from dspark.verifier.structure.compiler import NoStructures, Structures
+from dspark.verifier.structure.guide import Guide
 from dspark.verifier.token_buffer import TokenBuffer
 
 
@@ -22,6 +26,7 @@ class Limits:
     max_pool_tokens: int
     eos_token_ids: frozenset[int]
     feature_layers: tuple[int, ...] = ()
+    can_structure: bool = False
 
 
 def check_plan(plan: StepPlan, limits: Limits) -> None:
@@ -30,6 +35,8 @@ def check_plan(plan: StepPlan, limits: Limits) -> None:
     for admission in plan.admissions:
         _check_tokens(admission, limits)
         admission.sampling.validate(limits.vocab_size)
+        if admission.sampling.structured is not None and not limits.can_structure:
+            raise InvalidArgument("sampling.structured", "the model has no tokenizer here")
         _check_budget(admission)
     for work in plan.work:
         if work.max_pending_rows < 1:
@@ -78,19 +85,48 @@ def _check_budget(admission: SequenceAdmission) -> None:
         )
 
 
-def new_sequence(admission: SequenceAdmission, limits: Limits, block_size: int) -> Sequence:
+def new_sequence(
+    admission: SequenceAdmission,
+    limits: Limits,
+    block_size: int,
+    structures: Structures | None = None,
+) -> Sequence:
     """The sequence of a checked admission, with no block yet."""
-    sampling = admission.sampling
+    sampling, tokens = admission.sampling, TokenBuffer(admission.token_ids)
     eos = frozenset() if sampling.ignore_eos else limits.eos_token_ids
+    stops = sampling.stop_token_ids | eos
+    history = History(sampling, tokens, admission.num_prompt_tokens, stops)
+    # One that was admitted before with what it has generated since has told of its prompt.
+    is_first = len(tokens) == admission.num_prompt_tokens
+    guide = _guide(admission, tokens, limits, structures or NoStructures())
     return Sequence(
         request_id=admission.request_id,
         epoch=admission.epoch,
         sampling=sampling,
-        sampler=Sampler(sampling),
-        stop_token_ids=sampling.stop_token_ids | eos,
+        sampler=Sampler(sampling, make_processors(history, guide)),
+        stop_token_ids=stops,
         num_prompt_tokens=admission.num_prompt_tokens,
         max_len=min(admission.num_prompt_tokens + sampling.max_tokens, limits.max_model_len),
-        tokens=TokenBuffer(admission.token_ids),
+        tokens=tokens,
         table=BlockTable(block_size),
         uses_prefix_cache=admission.use_prefix_cache,
+        wants_prompt_logprobs=sampling.prompt_logprobs is not None and is_first,
+        guide=guide,
+    )
+
+
+def _guide(
+    admission: SequenceAdmission, tokens: TokenBuffer, limits: Limits, structures: Structures
+) -> Guide | None:
+    sampling = admission.sampling
+    output = sampling.structured
+    if output is None:
+        return None
+    return Guide(
+        structures.start(output),
+        lambda: structures.renew(output),
+        tokens,
+        admission.num_prompt_tokens,
+        end_ids=limits.eos_token_ids,
+        ignores_ends=sampling.ignore_eos,
     )

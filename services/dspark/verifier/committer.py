@@ -7,16 +7,24 @@ from collections.abc import Sequence as Seq
 import numpy as np
 from numpy.typing import NDArray
 
+from dspark.logprobs import TokenLogprobs
 from dspark.step import WorkResult, WorkStatus
+from dspark.verifier.entry_logprobs import (
+    committed_logprobs,
+    note_prompt_logprobs,
+    take_prompt_logprobs,
+)
 from dspark.verifier.feature_rows import FeatureRows, committed_features
 from dspark.verifier.interfaces import KvStore
 from dspark.verifier.kv.block_pool import BlockPool
 from dspark.verifier.kv.prefix_cache import PrefixCache
+from dspark.verifier.sampling.logprobs import LogprobsMode, raw_scores
 from dspark.verifier.sampling.top_ids import top_ids
 from dspark.verifier.sampling.walk import WalkResult, walk
 from dspark.verifier.scheduled_work import ScheduledWork
 from dspark.verifier.sequence import Sequence
 from dspark.verifier.sequence_table import SequenceTable
+from dspark.verifier.structure.tree_fit import FORCED
 
 _NO_WALK = WalkResult((), ())
 _NO_TOP = np.empty((0, 0), dtype=np.int64)
@@ -33,12 +41,14 @@ class Committer:
         kv: KvStore,
         *,
         block_size: int,
+        logprobs_mode: LogprobsMode = raw_scores,
     ) -> None:
         self._sequences = sequences
         self._pool = pool
         self._cache = cache
         self._kv = kv
         self._block_size = block_size
+        self._logprobs_mode = logprobs_mode
 
     def commit(
         self,
@@ -55,10 +65,14 @@ class Committer:
         results: list[WorkResult] = []
         first = 0
         for entry in entries:
-            rows = slice(first, first + entry.num_logits)
-            walks.append(_walk(entry, logits[rows]))
-            results.append(_result(entry, walks[-1], tops[rows], features))
+            if num_prompt_logits := entry.num_prompt_logits:
+                note_prompt_logprobs(entry, logits[first : first + num_prompt_logits])
+            rows = slice(first + num_prompt_logits, first + entry.num_logits)
             first = rows.stop
+            walked = _walk(entry, logits[rows])
+            walks.append(walked)
+            logprobs = committed_logprobs(entry, logits[rows], walked, self._logprobs_mode)
+            results.append(_result(entry, walked, tops[rows], features, logprobs))
         self._move_accepted(entries, walks)
         for entry, walked in zip(entries, walks, strict=True):
             self._advance(entry, walked)
@@ -109,8 +123,13 @@ def _walk(entry: ScheduledWork, logits: NDArray[np.float32]) -> WalkResult:
 
 
 def _result(
-    entry: ScheduledWork, walked: WalkResult, tops: NDArray[np.int64], features: FeatureRows
+    entry: ScheduledWork,
+    walked: WalkResult,
+    tops: NDArray[np.int64],
+    features: FeatureRows,
+    logprobs: tuple[TokenLogprobs, ...],
 ) -> WorkResult:
+    accepted = [entry.kept_nodes[node - 1] for node in walked.accepted_nodes]
     row_token_ids: tuple[int, ...] = ()
     if len(tops):
         row_token_ids = (int(entry.sequence.tokens.ids[-1]), *entry.tree.token_ids)
@@ -120,10 +139,14 @@ def _result(
         status=WorkStatus.DONE,
         num_computed_tokens=entry.end + len(walked.accepted_nodes),
         committed_token_ids=walked.committed_token_ids,
-        accepted_nodes=tuple(entry.kept_nodes[node - 1] + 1 for node in walked.accepted_nodes),
+        accepted_nodes=tuple(node + 1 for node in accepted if node != FORCED),
         finish_reason=walked.finish_reason,
         stop_token_id=walked.stop_token_id,
         row_token_ids=row_token_ids,
         top_token_ids=tuple(tops.ravel().tolist()),
         features=committed_features(entry, walked.accepted_nodes, features),
+        logprobs=logprobs,
+        prompt_logprobs=take_prompt_logprobs(entry, walked),
+        num_forced_nodes=entry.num_forced_nodes,
+        num_accepted_forced=accepted.count(FORCED),
     )

@@ -13,6 +13,7 @@ from dspark.transport_security.settings import (
 
 EXACTNESS = ("strict", "fast")
 WEIGHT_DTYPES = ("auto", "bf16", "fp16", "fp32", "int8", "int4")
+LOGPROBS_MODES = ("raw", "processed")
 COMPUTE_AHEAD = ("auto", "on", "off")
 
 
@@ -65,6 +66,14 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
             "measured to pay), off, or the number of LAYERS behind which"
         },
     )
+    logprobs_mode: str = field(
+        default="raw",
+        metadata={
+            "help": "log-probabilities of: raw, the model's own distribution; processed, the one "
+            "that tokens are drawn from",
+            "choices": LOGPROBS_MODES,
+        },
+    )
     weight_dtype: str = field(
         default="auto",
         metadata={
@@ -90,6 +99,9 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
     prefix_cache_blocks: int = field(
         default=-1,
         metadata={"help": "unused blocks kept for reuse; 0 means none, -1 a quarter of the pool"},
+    )
+    grammar_cache: int = field(
+        default=64, metadata={"help": "most compiled grammars that are kept for structured outputs"}
     )
     metrics_port: int = field(default=0, metadata={"help": "port of /metrics; 0 means none"})
     lease_s: float = field(
@@ -126,6 +138,8 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
             raise ValueError(f"--max-model-len {self.max_model_len} {problem}")
         if self.prefix_cache_blocks < -1:
             raise ValueError("--prefix-cache-blocks must be -1 or more")
+        if self.grammar_cache < 1:
+            raise ValueError("--grammar-cache must be at least 1")
         if min(self.lease_s, self.stall_s, self.drain_s) <= 0:
             raise ValueError("--lease-s, --stall-s and --drain-s must be above 0")
         if self.exactness not in EXACTNESS:
@@ -135,6 +149,8 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
         if self.early_pruning not in ("auto", "off") and not self.pruning_layer:
             problem = f"must be auto, off or a number of layers, not {self.early_pruning!r}"
             raise ValueError(f"--early-pruning {problem}")
+        if self.logprobs_mode not in LOGPROBS_MODES:
+            raise ValueError(f"--logprobs-mode must be one of {', '.join(LOGPROBS_MODES)}")
         if self.weight_dtype not in WEIGHT_DTYPES:
             raise ValueError(f"--weight-dtype must be one of {', '.join(WEIGHT_DTYPES)}")
 

@@ -18,12 +18,17 @@ from dspark.verifier.kv.block_exchange import BlockExchange
 from dspark.verifier.kv.block_pool import BlockPool
 from dspark.verifier.kv.prefix_cache import PrefixCache
 from dspark.verifier.pruning.pruner import NoPruning, Pruner
+from dspark.verifier.sampling.logprobs import LOGPROBS_MODES
 from dspark.verifier.scheduled_work import ScheduledWork
 from dspark.verifier.sequence import Sequence
 from dspark.verifier.sequence_table import SequenceTable
 from dspark.verifier.step_planner import StepPlanner
+from dspark.verifier.structure.compiler import NoStructures, Structures
 
 log = logging.getLogger(__name__)
+
+# Longest wait of a step that has nothing to compute until a grammar is compiled.
+GRAMMAR_WAIT_S = 0.005
 
 
 class Engine:
@@ -36,9 +41,11 @@ class Engine:
         settings: EngineSettings,
         clock: Callable[[], float] = time.monotonic,
         pruner: Pruner | None = None,
+        structures: Structures | None = None,
     ) -> None:
         self.block_size = block_size = settings.block_size
-        self.limits = _limits(runner, settings)
+        self.structures: Structures = structures or NoStructures()
+        self.limits = _limits(runner, settings, self.structures)
         self.pool = BlockPool(settings.num_blocks, settings.num_evictable_blocks)
         self.prefix_cache = PrefixCache(
             self.pool,
@@ -54,6 +61,7 @@ class Engine:
             lease_s=settings.lease_s,
             tombstone_s=settings.tombstone_s,
             clock=clock,
+            structures=self.structures,
         )
         self.planner = StepPlanner(
             self.sequences,
@@ -61,13 +69,20 @@ class Engine:
             vocab_size=runner.vocab_size,
             block_size=block_size,
             max_tree_nodes=settings.max_tree_nodes,
+            max_prompt_logits=settings.max_prompt_logits,
+            books=self.structures.books,
         )
         self.pruner: Pruner = pruner or NoPruning()
         self.passes = ForwardPasses(runner, self.pruner, is_row_invariant=settings.is_row_invariant)
         # Sequences with which the next step is expected to go on.
         self._expected: tuple[Sequence, ...] = ()
         self._committer = Committer(
-            self.sequences, self.pool, self.prefix_cache, kv, block_size=block_size
+            self.sequences,
+            self.pool,
+            self.prefix_cache,
+            kv,
+            block_size=block_size,
+            logprobs_mode=LOGPROBS_MODES[settings.logprobs_mode],
         )
         block_type = BlockType(settings.model_digest, settings.kernel_class, kv.layout)
         self.exchange = BlockExchange(self.sequences, self.pool, self.prefix_cache, kv, block_type)
@@ -84,6 +99,8 @@ class Engine:
         cached_tokens = self._apply_membership(plan)
         entries = self.planner.schedule(plan.work)
         scheduled = [entry for entry in entries if isinstance(entry, ScheduledWork)]
+        if entries and not scheduled:
+            self.structures.wait(GRAMMAR_WAIT_S)
         num_rows = sum(entry.num_rows for entry in scheduled)
         computed = self.passes.compute(scheduled, arrived_ns, plan.feature_layers)
         done = self._commit(scheduled, computed, plan.top_k)
@@ -149,7 +166,7 @@ class Engine:
         self.sequences.check()
 
 
-def _limits(runner: ModelRunner, settings: EngineSettings) -> Limits:
+def _limits(runner: ModelRunner, settings: EngineSettings, structures: Structures) -> Limits:
     max_model_len = runner.max_model_len
     if settings.max_model_len:
         max_model_len = min(max_model_len, settings.max_model_len)
@@ -159,4 +176,5 @@ def _limits(runner: ModelRunner, settings: EngineSettings) -> Limits:
         max_pool_tokens=settings.num_blocks * settings.block_size,
         eos_token_ids=runner.eos_token_ids,
         feature_layers=runner.feature_layers,
+        can_structure=structures.is_available,
     )

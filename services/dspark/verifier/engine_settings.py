@@ -14,7 +14,8 @@ class EngineSettings:
 
     ``model_digest`` and ``kernel_class`` name what made the K/V, so that the prefix cache never
     mixes two of them. ``is_row_invariant`` says that a row's logits do not depend on its
-    neighbours.
+    neighbours. ``max_prompt_logits`` bounds the rows of a prompt whose log-probabilities are wanted
+    in one step: their logits lie in memory side by side.
     """
 
     num_blocks: int
@@ -22,6 +23,8 @@ class EngineSettings:
     num_evictable_blocks: int = 0
     max_model_len: int = 0
     max_tree_nodes: int = 256
+    max_prompt_logits: int = 64
+    logprobs_mode: str = "raw"
     lease_s: float = 60.0
     tombstone_s: float = 60.0
     model_digest: str = ""
@@ -43,6 +46,7 @@ class EngineSettings:
             block_size=config.block_size,
             num_evictable_blocks=config.num_evictable_blocks,
             max_model_len=config.max_model_len,
+            logprobs_mode=config.logprobs_mode,
             lease_s=config.lease_s,
             tombstone_s=config.lease_s,
             model_digest=model_digest,

@@ -118,7 +118,7 @@ class ForwardPasses:
     def _forward(self, entries: Sequence[ScheduledWork], layers: tuple[int, ...]) -> _Pass:
         runner = self._runner
         buffer = feature_buffer(entries, layers, runner.hidden_size) if layers else None
-        pruned = self._pruner.plan(entries)
+        pruned = self._pruner.plan(entries) if _may_prune(entries) else None
         batch = build_batch(entries, buffer)
         started_ns = time.perf_counter_ns()
         logits = runner.forward(batch) if pruned is None else pruned.forward(batch)
@@ -129,6 +129,11 @@ class ForwardPasses:
         expected = (sum(entry.num_logits for entry in entries), runner.vocab_size)
         assert logits.shape == expected, f"logits are {logits.shape}, not {expected}"
         return _Pass(logits, features, started_ns, ended_ns)
+
+
+def _may_prune(entries: Sequence[ScheduledWork]) -> bool:
+    """A pruner judges by the logits of a whole vocabulary, not by those that a grammar leaves."""
+    return all(entry.sequence.guide is None for entry in entries)
 
 
 class _Pass(NamedTuple):

@@ -13,6 +13,7 @@ from dspark.kv_blocks import KvLayout
 from dspark.step import VerifyCost
 from dspark.verifier.forward_batch import ForwardBatch, IntArray
 from dspark.verifier.pruning.pruner import NoPruning, Pruner
+from dspark.verifier.structure.compiler import NoStructures, Structures
 
 # Says one line about the long part that runs now, such as "loading weights".
 # dspark.verifier.model.loader.load_model(config: VerifierConfig, progress: Progress) -> LoadedModel
@@ -75,7 +76,7 @@ class LoadedModel:
     ``model_digest`` identifies weights and dtype, ``kernel_class`` the arithmetic. ``exactness``
     is "strict" only where the row-invariance self-test passed. ``verify_costs`` goes
     by context, then rows; it is monotone in both. ``pruner`` decides which rows of a pass leave it
-    early.
+    early, ``structures`` has the matchers of structured outputs.
     """
 
     runner: ModelRunner
@@ -88,3 +89,4 @@ class LoadedModel:
     max_step_rows: int
     verify_costs: tuple[VerifyCost, ...]
     pruner: Pruner = field(default_factory=NoPruning)
+    structures: Structures = field(default_factory=NoStructures)

@@ -12,6 +12,7 @@ from dspark.metrics.families import Catalogue
 from dspark.verifier.engine import Engine
 from dspark.verifier.servicer import VerifierServicer
 from dspark.verifier.step_books import StepBooks
+from dspark.verifier.structure.compiler import Structures
 
 SERVICE = "verifier"
 FAMILIES = Catalogue([process.FAMILIES])
@@ -46,6 +47,20 @@ PRUNING_AUDITED = _OWN.counter(
 )
 PRUNING_LOST = _OWN.counter(
     "pruning_lost_tokens", "Those of the audited nodes that pruning would have lost."
+)
+GRAMMARS = _OWN.counter(
+    "grammars",
+    "Grammars that admitted sequences needed, by where they came from: the cache or the compiler.",
+    ("origin",),
+)
+CACHED_GRAMMARS = _OWN.gauge("cached_grammars", "Compiled grammars that are kept.")
+GRAMMAR_SECONDS = _OWN.histogram("grammar_compile_seconds", "Time to compile a grammar.")
+FORBIDDEN_NODES = _OWN.counter(
+    "forbidden_nodes", "Nodes of trees that were left out because a grammar forbids them."
+)
+FORCED_NODES = _OWN.counter("forced_nodes", "Nodes that grammars added to trees.")
+ACCEPTED_FORCED = _OWN.counter(
+    "accepted_forced_nodes", "Those of the forced nodes that were accepted."
 )
 # Only known once the model is loaded.
 SEQUENCES = _OWN.gauge("sequences", "Sequences held.")
@@ -93,6 +108,8 @@ def _steps(books: StepBooks) -> Iterable[Metric]:
     )
     yield COMMITTED_TOKENS.one(books.num_committed_tokens)
     yield ACCEPTED_NODES.one(books.num_accepted_nodes)
+    yield FORCED_NODES.one(books.num_forced_nodes)
+    yield ACCEPTED_FORCED.one(books.num_accepted_forced)
     yield FAILED_STEPS.one(books.num_failures)
 
 
@@ -106,6 +123,7 @@ def _engine(engine: Engine) -> Iterable[Metric]:
     yield PRUNED_ROWS.one(books.num_pruned_rows)
     yield PRUNING_AUDITED.one(books.num_audited_tokens)
     yield PRUNING_LOST.one(books.num_lost_tokens)
+    yield from _structures(engine.structures)
     yield SEQUENCES.one(len(sequences))
     yield RECLAIMS.one(sequences.num_reclaimed)
     free, cached = pool.num_free, pool.num_cached
@@ -117,3 +135,12 @@ def _engine(engine: Engine) -> Iterable[Metric]:
     yield EVICTIONS.one(pool.num_evictions)
     shipped = {"out": engine.exchange.num_exported, "in": engine.exchange.num_imported}
     yield SHIPPED_BLOCKS.many(((direction,), count) for direction, count in shipped.items())
+
+
+def _structures(structures: Structures) -> Iterable[Metric]:
+    books = structures.books
+    origins = {"cache": books.num_hits, "compiler": books.num_misses}
+    yield GRAMMARS.many(((origin,), count) for origin, count in origins.items())
+    yield CACHED_GRAMMARS.one(structures.num_cached)
+    yield GRAMMAR_SECONDS.distributions([((), books.compile_s)])
+    yield FORBIDDEN_NODES.one(books.num_forbidden_nodes)

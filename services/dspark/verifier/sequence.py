@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from dspark.logprobs import TokenLogprobs
 from dspark.sampling import SamplingParams
 from dspark.verifier.kv.block_table import BlockTable
 from dspark.verifier.sampling.sampler import Sampler
 from dspark.verifier.sampling.walk import StopRules
+from dspark.verifier.structure.guide import Guide
 from dspark.verifier.token_buffer import TokenBuffer
 
 
@@ -36,6 +38,11 @@ class Sequence:
     num_cached_tokens: int = 0
     num_computed: int = 0
     last_touched: float = 0.0
+    # whether this incarnation has to tell of its prompt, and what it has gathered for that
+    wants_prompt_logprobs: bool = False
+    prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
+    # None where any text will do
+    guide: Guide | None = None
 
     @property
     def num_tokens(self) -> int:
@@ -46,5 +53,12 @@ class Sequence:
         """Tokens that may still be committed before max_tokens or the model's length ends it."""
         return self.max_len - self.num_tokens
 
+    @property
+    def may_draw(self) -> bool:
+        """Whether all that decides on the next token is at hand."""
+        return self.guide is None or self.guide.is_ready
+
     def stop_rules(self) -> StopRules:
-        return StopRules(self.stop_token_ids, self.num_remaining)
+        if self.guide is None:
+            return StopRules(self.stop_token_ids, self.num_remaining)
+        return StopRules(self.stop_token_ids, self.num_remaining, self.guide.is_complete)

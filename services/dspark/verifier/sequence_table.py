@@ -9,6 +9,7 @@ from dspark.verifier.admission import Limits, new_sequence
 from dspark.verifier.kv.block_pool import BlockPool
 from dspark.verifier.kv.prefix_cache import PrefixCache
 from dspark.verifier.sequence import Sequence
+from dspark.verifier.structure.compiler import Structures
 
 
 class SequenceTable:
@@ -28,6 +29,7 @@ class SequenceTable:
         lease_s: float,
         tombstone_s: float,
         clock: Callable[[], float],
+        structures: Structures,
     ) -> None:
         self._pool = pool
         self._cache = cache
@@ -36,6 +38,7 @@ class SequenceTable:
         self._lease_s = lease_s
         self._tombstone_s = tombstone_s
         self._clock = clock
+        self._structures = structures
         self._live: dict[str, Sequence] = {}
         # request id to (released epoch, time at which it is forgotten)
         self._tombstones: dict[str, tuple[int, float]] = {}
@@ -66,9 +69,10 @@ class SequenceTable:
             return 0
         if known is not None:
             self.drop(known)
-        sequence = new_sequence(admission, self._limits, self._block_size)
+        sequence = new_sequence(admission, self._limits, self._block_size, self._structures)
         sequence.last_touched = self._clock()
-        if sequence.uses_prefix_cache:
+        # Cached rows have no logits, of which log-probabilities of the prompt are made.
+        if sequence.uses_prefix_cache and not sequence.wants_prompt_logprobs:
             self._reuse_prefix(sequence, admission.cache_salt)
         self._live[sequence.request_id] = sequence
         return sequence.num_cached_tokens

@@ -77,7 +77,13 @@ async def _load(
         kernel_class=loaded.kernel_class,
         is_row_invariant=loaded.exactness == "strict",
     )
-    engine = Engine(loaded.runner, loaded.kv, settings, pruner=loaded.pruner)
+    engine = Engine(
+        loaded.runner,
+        loaded.kv,
+        settings,
+        pruner=loaded.pruner,
+        structures=loaded.structures,
+    )
     return engine, describe(config, loaded, engine)
 
 
@@ -103,6 +109,7 @@ def describe(config: VerifierConfig, loaded: LoadedModel, engine: Engine) -> Ver
         instance_id=uuid.uuid4().hex,
         # What arrives is kept in the prefix cache.
         kv_layout=loaded.kv.layout if engine.pool.max_cached else None,
+        can_structure=engine.limits.can_structure,
     )
 
 

@@ -20,6 +20,8 @@ class StepBooks:
         self.results = WorkCounts()
         self.num_committed_tokens = 0
         self.num_accepted_nodes = 0
+        self.num_forced_nodes = 0
+        self.num_accepted_forced = 0
         # steps that failed by a bug or a broken device
         self.num_failures = 0
 
@@ -37,3 +39,5 @@ class StepBooks:
         for result in outcome.results:
             self.num_committed_tokens += len(result.committed_token_ids)
             self.num_accepted_nodes += len(result.accepted_nodes)
+            self.num_forced_nodes += result.num_forced_nodes
+            self.num_accepted_forced += result.num_accepted_forced

@@ -9,6 +9,7 @@ from dspark.verifier.kv.block_pool import BlockPool, OutOfBlocks
 from dspark.verifier.scheduled_work import ScheduledWork, is_usable
 from dspark.verifier.sequence import Sequence
 from dspark.verifier.sequence_table import SequenceTable
+from dspark.verifier.structure.compiler import StructureBooks
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +29,16 @@ class StepPlanner:
         vocab_size: int,
         block_size: int,
         max_tree_nodes: int,
+        max_prompt_logits: int,
+        books: StructureBooks,
     ) -> None:
         self._sequences = sequences
         self._pool = pool
         self._vocab_size = vocab_size
         self._block_size = block_size
         self._max_tree_nodes = max_tree_nodes
+        self._max_prompt_logits = max_prompt_logits
+        self._books = books
         self.num_dropped_trees = 0
         # nodes of all trees that were given rows
         self.num_nodes = 0
@@ -42,7 +47,7 @@ class StepPlanner:
         """One entry for each work entry: the rows to compute, or the result that says why none."""
         entries = [self._schedule_pending(entry) for entry in work]
         for entry in entries:
-            if isinstance(entry, ScheduledWork) and entry.reaches_end and len(entry.work.tree):
+            if isinstance(entry, ScheduledWork) and entry.reaches_end and _has_nodes(entry.work):
                 self._schedule_tree(entry)
         return entries
 
@@ -53,7 +58,16 @@ class StepPlanner:
             known_epoch = self._sequences.last_epoch(work.request_id)
             return WorkResult(work.request_id, work.epoch, status, known_epoch=known_epoch)
         start = sequence.num_computed
-        end = min(sequence.num_tokens, start + work.max_pending_rows)
+        num_rows = work.max_pending_rows
+        if sequence.wants_prompt_logprobs:
+            num_rows = min(num_rows, self._max_prompt_logits)
+        # Without its grammar, only the last token's row has to wait.
+        last = sequence.num_tokens if sequence.may_draw else sequence.num_tokens - 1
+        end = min(last, start + num_rows)
+        if start == end:
+            return WorkResult(
+                work.request_id, work.epoch, WorkStatus.DONE, num_computed_tokens=start
+            )
         try:
             self._give_blocks(sequence, end)
         except OutOfBlocks:
@@ -73,8 +87,22 @@ class StepPlanner:
         room = sequence.table.capacity + self._pool.num_available * self._block_size
         max_nodes = min(self._max_tree_nodes, room - sequence.num_tokens)
         entry.set_tree(tree, max_nodes=max_nodes)
+        self._fit_tree(entry, max_nodes)
         self._give_blocks(sequence, sequence.num_tokens + len(entry.tree))
         self.num_nodes += len(entry.tree)
+
+    def _fit_tree(self, entry: ScheduledWork, max_nodes: int) -> None:
+        """Leave out what the sequence's grammar forbids, and add what it forces."""
+        guide, num_nodes = entry.sequence.guide, len(entry.tree)
+        if guide is None:
+            return
+        max_forced = min(entry.work.max_forced_nodes, max_nodes - num_nodes)
+        fitted = guide.fit(entry.tree, max_forced=max_forced, max_depth=entry.max_depth)
+        if fitted is None:
+            return
+        entry.take(fitted)
+        num_allowed = len(entry.tree) - entry.num_forced_nodes
+        self._books.num_forbidden_nodes += num_nodes - num_allowed
 
     def _give_blocks(self, sequence: Sequence, num_tokens: int) -> None:
         missing = sequence.table.num_missing(num_tokens)
@@ -89,3 +117,7 @@ class StepPlanner:
                 entry.sequence.request_id,
                 self.num_dropped_trees,
             )
+
+
+def _has_nodes(work: SequenceWork) -> bool:
+    return len(work.tree) > 0 or work.max_forced_nodes > 0

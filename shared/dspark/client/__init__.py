@@ -3,10 +3,18 @@
 from dspark.client.async_client import AsyncClient, AsyncStream
 from dspark.client.closed import ClientClosed
 from dspark.client.options import GenerateOptions, Prompt
-from dspark.client.results import Chunk, Completion, Model, Started
+from dspark.client.results import (
+    Chunk,
+    Completion,
+    Model,
+    Started,
+    TokenLogprobs,
+    TopLogprob,
+)
 from dspark.client.sync_client import Client, Stream
 from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, SpeculationParams
+from dspark.structured_output import StructuredOutput
 from dspark.tool_calls import ToolCall, ToolCallDelta
 from dspark.transport_security.tls_files import TlsFiles
 
@@ -25,7 +33,10 @@ __all__ = [
     "SpeculationParams",
     "Started",
     "Stream",
+    "StructuredOutput",
     "TlsFiles",
+    "TokenLogprobs",
     "ToolCall",
     "ToolCallDelta",
+    "TopLogprob",
 ]

@@ -45,6 +45,8 @@ class Collector:
             ttft_ms=((times[0] if times else now) - self._sent_at) * 1e3,
             itl_ms=tuple((b - a) * 1e3 for a, b in pairwise(times)),
             elapsed_ms=(now - self._sent_at) * 1e3,
+            logprobs=tuple(told for chunk in self._chunks for told in chunk.logprobs),
+            prompt_logprobs=tuple(told for chunk in self._chunks for told in chunk.prompt_logprobs),
             reasoning="".join(chunk.reasoning for chunk in self._chunks),
             tool_calls=joined_calls([d for chunk in self._chunks for d in chunk.tool_calls]),
             calls_tools=finished.calls_tools,

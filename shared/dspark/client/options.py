@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from dspark.request_class import RequestClass
 from dspark.sampling import SpeculationParams
+from dspark.structured_output import StructuredOutput
 
 Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, Any]]
 """Raw text (special tokens parsed, nothing added), token ids, or messages in OpenAI's shape."""
@@ -17,6 +18,9 @@ class GenerateOptions(TypedDict, total=False):
 
     ``stop`` has stop strings, ``request_class`` is a RequestClass or its word, ``speculation`` is
     True, False or SpeculationParams, ``timeout`` is a deadline for the whole call in seconds.
+    ``logit_bias`` maps token ids to what is added to their logits, ``bad_words`` has texts or token
+    runs, ``logprobs`` and ``prompt_logprobs`` say how many likely tokens to tell beside each.
+    ``structured`` is what the text must be, such as ``StructuredOutput.json_schema({...})``. The
     ``tools`` and ``tool_choice`` are in OpenAI's shape; they and those after them are for
     conversations alone. ``whole_tool_calls`` is True in ``generate`` and False in ``stream``. The
     others: protos/dspark/v1/inference_service.proto and sampling.proto.
@@ -32,6 +36,16 @@ class GenerateOptions(TypedDict, total=False):
     stop: str | Sequence[str] | None
     stop_token_ids: Sequence[int] | None
     ignore_eos: bool | None
+    repetition_penalty: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    logit_bias: Mapping[int, float] | None
+    bad_words: Sequence[str | Sequence[int]] | None
+    allowed_token_ids: Sequence[int] | None
+    min_tokens: int | None
+    logprobs: int | None
+    prompt_logprobs: int | None
+    structured: StructuredOutput | None
     speculation: bool | SpeculationParams | None
     cache_salt: str | None
     priority: int | None

@@ -19,16 +19,43 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class TopLogprob:
+    """One of the most likely tokens; ``logprob`` is minus infinity if it could not be drawn."""
+
+    token_id: int
+    logprob: float
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """How likely a token was: ``rank`` is 1 for the most likely one.
+
+    ``data`` are the bytes that the token stands for, maybe a part of a character. ``top`` has the
+    most likely tokens in its place, as many as were asked for.
+    """
+
+    token_id: int
+    logprob: float
+    rank: int
+    data: bytes
+    top: tuple[TopLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """New tokens of one step; ``num_accepted`` of them came from candidates.
 
     ``text`` never ends inside a character, so it may be empty while one is incomplete. It has
-    neither ``reasoning`` nor ``tool_calls``.
+    neither ``reasoning`` nor ``tool_calls``. ``logprobs`` has an entry for each token if they were
+    asked for; the first chunk has ``prompt_logprobs``.
     """
 
     text: str
     token_ids: tuple[int, ...]
     num_accepted: int
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()
     reasoning: str = ""
     tool_calls: tuple[ToolCallDelta, ...] = ()
 
@@ -56,6 +83,8 @@ class Completion:
 
     ``ttft_ms`` runs from the call to the first tokens, ``itl_ms`` has the gap before each later
     chunk (a chunk has all tokens of one step), ``elapsed_ms`` runs to the end of the stream.
+    ``logprobs`` has an entry for each token, ``prompt_logprobs`` one for each of the prompt but the
+    first; each is empty unless asked for.
     """
 
     request_id: str
@@ -71,6 +100,8 @@ class Completion:
     ttft_ms: float
     itl_ms: tuple[float, ...]
     elapsed_ms: float
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     calls_tools: bool = False

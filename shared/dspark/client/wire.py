@@ -7,10 +7,11 @@ from typing import Any
 
 from dspark.client import chat_wire
 from dspark.client.options import GenerateOptions, Prompt
-from dspark.client.results import Chunk, Finished, Model, Started
+from dspark.client.results import Chunk, Finished, Model, Started, TokenLogprobs, TopLogprob
 from dspark.errors import InvalidArgument
 from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, SpeculationParams
+from dspark.structured_output import StructuredOutput
 from dspark.tool_calls import ToolCallDelta
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1 import sampling_pb2
@@ -23,6 +24,8 @@ from dspark.wire.sampling import (
     stats_from_proto,
     usage_from_proto,
 )
+from dspark.wire.sampling_options import OPTION_SCALARS
+from dspark.wire.structured_output import structured_to_proto
 
 _DIRECT = (
     "model",
@@ -48,13 +51,21 @@ def request_to_proto(prompt: Prompt, options: GenerateOptions) -> pb.GenerateReq
     _set_prompt(request, prompt, given)
     for name in _DIRECT:
         _set(request, name, given)
-    for name in SAMPLING_SCALARS:
+    for name in (*SAMPLING_SCALARS, *OPTION_SCALARS):
         _set(request.sampling, name, given)
+    if "logit_bias" in given:
+        _add_bias(request.sampling, given["logit_bias"])
+    if "bad_words" in given:
+        _add_bad_words(request, given["bad_words"])
+    if "allowed_token_ids" in given:
+        _extend(request.sampling.allowed_token_ids, "allowed_token_ids", given["allowed_token_ids"])
     if "stop" in given:
         stop = given["stop"]
         _extend(request.stop_strings, "stop", (stop,) if isinstance(stop, str) else stop)
     if "stop_token_ids" in given:
         _extend(request.sampling.stop_token_ids, "stop_token_ids", given["stop_token_ids"])
+    if "structured" in given:
+        request.sampling.structured.CopyFrom(_structured(given["structured"]))
     if "request_class" in given:
         request.request_class = request_class_to_proto(_class_of(given["request_class"]))
     if "speculation" in given:
@@ -67,10 +78,20 @@ def started_from_proto(message: pb.GenerateStarted) -> Started:
 
 
 def chunk_from_proto(message: pb.GenerateChunk) -> Chunk:
-    calls = tuple(ToolCallDelta(c.index, c.id, c.name, c.arguments) for c in message.tool_calls)
     return Chunk(
-        message.text, tuple(message.token_ids), message.num_accepted, message.reasoning, calls
+        message.text,
+        tuple(message.token_ids),
+        message.num_accepted,
+        tuple(map(_logprobs, message.logprobs)),
+        tuple(map(_logprobs, message.prompt_logprobs)),
+        message.reasoning,
+        tuple(ToolCallDelta(c.index, c.id, c.name, c.arguments) for c in message.tool_calls),
     )
+
+
+def _logprobs(message: pb.TokenLogprobs) -> TokenLogprobs:
+    top = tuple(TopLogprob(each.token_id, each.logprob, each.bytes) for each in message.top)
+    return TokenLogprobs(message.token_id, message.logprob, message.rank, message.bytes, top)
 
 
 def finished_from_proto(message: pb.GenerateComplete) -> Finished:
@@ -109,6 +130,26 @@ def _extend(repeated: Any, name: str, values: Any) -> None:
         raise InvalidArgument(name, str(error)) from error
 
 
+def _add_bias(sampling: sampling_pb2.SamplingParams, bias: Any) -> None:
+    if not isinstance(bias, Mapping):
+        raise InvalidArgument("logit_bias", "must map token ids to numbers")
+    for token_id, value in bias.items():
+        try:
+            sampling.logit_bias.add(token_id=token_id, bias=value)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgument("logit_bias", str(error)) from error
+
+
+def _add_bad_words(request: pb.GenerateRequest, words: Any) -> None:
+    if isinstance(words, str) or not isinstance(words, Sequence):
+        raise InvalidArgument("bad_words", "must be a list of texts or token runs")
+    for word in words:
+        if isinstance(word, str):
+            _extend(request.bad_words, "bad_words", (word,))
+        else:
+            _extend(request.sampling.bad_words.add().token_ids, "bad_words", word)
+
+
 def _set_prompt(request: pb.GenerateRequest, prompt: Prompt, given: Mapping[str, Any]) -> None:
     if not _is_chat(prompt):
         for name in chat_wire.OPTIONS:
@@ -141,6 +182,15 @@ def _class_of(value: Any) -> RequestClass:
     except ValueError:
         known = " or ".join(each.value for each in RequestClass)
         raise InvalidArgument("request_class", f"must be {known}") from None
+
+
+def _structured(value: Any) -> sampling_pb2.StructuredOutput:
+    if not isinstance(value, StructuredOutput):
+        raise InvalidArgument("structured", "must be a StructuredOutput")
+    try:
+        return structured_to_proto(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument("structured", str(error)) from error
 
 
 def _speculation(value: Any) -> sampling_pb2.SpeculationParams:

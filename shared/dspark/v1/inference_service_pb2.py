@@ -25,45 +25,49 @@ _sym_db = _symbol_database.Default()
 from dspark.v1 import sampling_pb2 as dspark_dot_v1_dot_sampling__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!dspark/v1/inference_service.proto\x12\tdspark.v1\x1a\x18\x64spark/v1/sampling.proto\"\x8b\x04\n\x0fGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x04text\x18\x03 \x01(\tH\x00\x12(\n\ttoken_ids\x18\x04 \x01(\x0b\x32\x13.dspark.v1.TokenIdsH\x00\x12%\n\x04\x63hat\x18\x05 \x01(\x0b\x32\x15.dspark.v1.ChatPromptH\x00\x12+\n\x08sampling\x18\x06 \x01(\x0b\x32\x19.dspark.v1.SamplingParams\x12\x14\n\x0cstop_strings\x18\x07 \x03(\t\x12\x31\n\x0bspeculation\x18\x08 \x01(\x0b\x32\x1c.dspark.v1.SpeculationParams\x12\x12\n\ncache_salt\x18\t \x01(\t\x12\x10\n\x08priority\x18\n \x01(\x11\x12\x1d\n\x10use_prefix_cache\x18\x0b \x01(\x08H\x01\x88\x01\x01\x12.\n\rrequest_class\x18\x0c \x01(\x0e\x32\x17.dspark.v1.RequestClass\x12\x0c\n\x04user\x18\r \x01(\t\x12\"\n\x1ainclude_stop_str_in_output\x18\x1e \x01(\x08\x12 \n\x13skip_special_tokens\x18\x1f \x01(\x08H\x02\x88\x01\x01\x42\x08\n\x06promptB\x13\n\x11_use_prefix_cacheB\x16\n\x14_skip_special_tokens\"\x17\n\x08TokenIds\x12\x0b\n\x03ids\x18\x01 \x03(\r\"\xbc\x03\n\nChatPrompt\x12(\n\x08messages\x18\x01 \x03(\x0b\x32\x16.dspark.v1.ChatMessage\x12(\n\x05tools\x18\x02 \x03(\x0b\x32\x19.dspark.v1.ToolDefinition\x12*\n\x0btool_choice\x18\x03 \x01(\x0b\x32\x15.dspark.v1.ToolChoice\x12 \n\x13parallel_tool_calls\x18\x04 \x01(\x08H\x00\x88\x01\x01\x12\x18\n\x10whole_tool_calls\x18\x05 \x01(\x08\x12\"\n\x15\x61\x64\x64_generation_prompt\x18\x06 \x01(\x08H\x01\x88\x01\x01\x12\x1e\n\x16\x63ontinue_final_message\x18\x07 \x01(\x08\x12\x1c\n\x14\x63hat_template_kwargs\x18\x08 \x01(\t\x12\x11\n\tdocuments\x18\t \x03(\t\x12\x15\n\rchat_template\x18\n \x01(\t\x12\x1e\n\x11include_reasoning\x18\x0b \x01(\x08H\x02\x88\x01\x01\x42\x16\n\x14_parallel_tool_callsB\x18\n\x16_add_generation_promptB\x14\n\x12_include_reasoning\"\x8c\x01\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\'\n\ntool_calls\x18\x04 \x03(\x0b\x32\x13.dspark.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x05 \x01(\t\x12\x11\n\treasoning\x18\x06 \x01(\t\"7\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\targuments\x18\x03 \x01(\t\"K\n\rToolCallDelta\x12\r\n\x05index\x18\x01 \x01(\r\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x11\n\targuments\x18\x04 \x01(\t\"p\n\x0eToolDefinition\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x18\n\x0b\x64\x65scription\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x17\n\nparameters\x18\x03 \x01(\tH\x01\x88\x01\x01\x42\x0e\n\x0c_descriptionB\r\n\x0b_parameters\"U\n\nToolChoice\x12)\n\x04mode\x18\x01 \x01(\x0e\x32\x19.dspark.v1.ToolChoiceModeH\x00\x12\x12\n\x08\x66unction\x18\x02 \x01(\tH\x00\x42\x08\n\x06\x63hoice\"\xa6\x01\n\x10GenerateResponse\x12-\n\x07started\x18\x01 \x01(\x0b\x32\x1a.dspark.v1.GenerateStartedH\x00\x12)\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x18.dspark.v1.GenerateChunkH\x00\x12/\n\x08\x63omplete\x18\x03 \x01(\x0b\x32\x1b.dspark.v1.GenerateCompleteH\x00\x42\x07\n\x05\x65vent\"Y\n\x0fGenerateStarted\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x15\n\rprompt_tokens\x18\x03 \x01(\r\x12\x0c\n\x04seed\x18\x04 \x01(\x04\"\x87\x01\n\rGenerateChunk\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12\x14\n\x0cnum_accepted\x18\x03 \x01(\r\x12\x11\n\treasoning\x18\x1e \x01(\t\x12,\n\ntool_calls\x18\x1f \x03(\x0b\x32\x18.dspark.v1.ToolCallDelta\"\xc6\x02\n\x10GenerateComplete\x12.\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x17.dspark.v1.FinishReason\x12\x15\n\x0bstop_string\x18\x02 \x01(\tH\x00\x12\x17\n\rstop_token_id\x18\x03 \x01(\rH\x00\x12\x1f\n\x05usage\x18\x04 \x01(\x0b\x32\x10.dspark.v1.Usage\x12\x30\n\x0bspeculation\x18\x05 \x01(\x0b\x32\x1b.dspark.v1.SpeculationStats\x12\'\n\x05steps\x18\x06 \x01(\x0b\x32\x18.dspark.v1.StepBreakdown\x12\x13\n\x0b\x63\x61lls_tools\x18\x1e \x01(\x08\x12\x1d\n\x10reasoning_tokens\x18\x1f \x01(\rH\x01\x88\x01\x01\x42\r\n\x0bstop_reasonB\x13\n\x11_reasoning_tokens\"\x13\n\x11ListModelsRequest\":\n\x12ListModelsResponse\x12$\n\x06models\x18\x01 \x03(\x0b\x32\x14.dspark.v1.ModelCard\"R\n\tModelCard\x12\n\n\x02id\x18\x01 \x01(\t\x12\x15\n\rmax_model_len\x18\x02 \x01(\r\x12\x0f\n\x07sources\x18\x03 \x03(\t\x12\x11\n\texactness\x18\x04 \x01(\t*\x87\x01\n\x0eToolChoiceMode\x12 \n\x1cTOOL_CHOICE_MODE_UNSPECIFIED\x10\x00\x12\x19\n\x15TOOL_CHOICE_MODE_NONE\x10\x01\x12\x19\n\x15TOOL_CHOICE_MODE_AUTO\x10\x02\x12\x1d\n\x19TOOL_CHOICE_MODE_REQUIRED\x10\x03\x32\xa4\x01\n\x10InferenceService\x12\x45\n\x08Generate\x12\x1a.dspark.v1.GenerateRequest\x1a\x1b.dspark.v1.GenerateResponse0\x01\x12I\n\nListModels\x12\x1c.dspark.v1.ListModelsRequest\x1a\x1d.dspark.v1.ListModelsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!dspark/v1/inference_service.proto\x12\tdspark.v1\x1a\x18\x64spark/v1/sampling.proto\"\x9e\x04\n\x0fGenerateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x04text\x18\x03 \x01(\tH\x00\x12(\n\ttoken_ids\x18\x04 \x01(\x0b\x32\x13.dspark.v1.TokenIdsH\x00\x12%\n\x04\x63hat\x18\x05 \x01(\x0b\x32\x15.dspark.v1.ChatPromptH\x00\x12+\n\x08sampling\x18\x06 \x01(\x0b\x32\x19.dspark.v1.SamplingParams\x12\x14\n\x0cstop_strings\x18\x07 \x03(\t\x12\x31\n\x0bspeculation\x18\x08 \x01(\x0b\x32\x1c.dspark.v1.SpeculationParams\x12\x12\n\ncache_salt\x18\t \x01(\t\x12\x10\n\x08priority\x18\n \x01(\x11\x12\x1d\n\x10use_prefix_cache\x18\x0b \x01(\x08H\x01\x88\x01\x01\x12.\n\rrequest_class\x18\x0c \x01(\x0e\x32\x17.dspark.v1.RequestClass\x12\x0c\n\x04user\x18\r \x01(\t\x12\x11\n\tbad_words\x18\x0e \x03(\t\x12\"\n\x1ainclude_stop_str_in_output\x18\x1e \x01(\x08\x12 \n\x13skip_special_tokens\x18\x1f \x01(\x08H\x02\x88\x01\x01\x42\x08\n\x06promptB\x13\n\x11_use_prefix_cacheB\x16\n\x14_skip_special_tokens\"\x17\n\x08TokenIds\x12\x0b\n\x03ids\x18\x01 \x03(\r\"\xbc\x03\n\nChatPrompt\x12(\n\x08messages\x18\x01 \x03(\x0b\x32\x16.dspark.v1.ChatMessage\x12(\n\x05tools\x18\x02 \x03(\x0b\x32\x19.dspark.v1.ToolDefinition\x12*\n\x0btool_choice\x18\x03 \x01(\x0b\x32\x15.dspark.v1.ToolChoice\x12 \n\x13parallel_tool_calls\x18\x04 \x01(\x08H\x00\x88\x01\x01\x12\x18\n\x10whole_tool_calls\x18\x05 \x01(\x08\x12\"\n\x15\x61\x64\x64_generation_prompt\x18\x06 \x01(\x08H\x01\x88\x01\x01\x12\x1e\n\x16\x63ontinue_final_message\x18\x07 \x01(\x08\x12\x1c\n\x14\x63hat_template_kwargs\x18\x08 \x01(\t\x12\x11\n\tdocuments\x18\t \x03(\t\x12\x15\n\rchat_template\x18\n \x01(\t\x12\x1e\n\x11include_reasoning\x18\x0b \x01(\x08H\x02\x88\x01\x01\x42\x16\n\x14_parallel_tool_callsB\x18\n\x16_add_generation_promptB\x14\n\x12_include_reasoning\"\x8c\x01\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\'\n\ntool_calls\x18\x04 \x03(\x0b\x32\x13.dspark.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x05 \x01(\t\x12\x11\n\treasoning\x18\x06 \x01(\t\"7\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\targuments\x18\x03 \x01(\t\"K\n\rToolCallDelta\x12\r\n\x05index\x18\x01 \x01(\r\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x11\n\targuments\x18\x04 \x01(\t\"p\n\x0eToolDefinition\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x18\n\x0b\x64\x65scription\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x17\n\nparameters\x18\x03 \x01(\tH\x01\x88\x01\x01\x42\x0e\n\x0c_descriptionB\r\n\x0b_parameters\"U\n\nToolChoice\x12)\n\x04mode\x18\x01 \x01(\x0e\x32\x19.dspark.v1.ToolChoiceModeH\x00\x12\x12\n\x08\x66unction\x18\x02 \x01(\tH\x00\x42\x08\n\x06\x63hoice\"\xa6\x01\n\x10GenerateResponse\x12-\n\x07started\x18\x01 \x01(\x0b\x32\x1a.dspark.v1.GenerateStartedH\x00\x12)\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x18.dspark.v1.GenerateChunkH\x00\x12/\n\x08\x63omplete\x18\x03 \x01(\x0b\x32\x1b.dspark.v1.GenerateCompleteH\x00\x42\x07\n\x05\x65vent\"Y\n\x0fGenerateStarted\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x15\n\rprompt_tokens\x18\x03 \x01(\r\x12\x0c\n\x04seed\x18\x04 \x01(\x04\"\xe6\x01\n\rGenerateChunk\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12\x14\n\x0cnum_accepted\x18\x03 \x01(\r\x12*\n\x08logprobs\x18\x04 \x03(\x0b\x32\x18.dspark.v1.TokenLogprobs\x12\x31\n\x0fprompt_logprobs\x18\x05 \x03(\x0b\x32\x18.dspark.v1.TokenLogprobs\x12\x11\n\treasoning\x18\x1e \x01(\t\x12,\n\ntool_calls\x18\x1f \x03(\x0b\x32\x18.dspark.v1.ToolCallDelta\"s\n\rTokenLogprobs\x12\x10\n\x08token_id\x18\x01 \x01(\r\x12\x0f\n\x07logprob\x18\x02 \x01(\x02\x12\x0c\n\x04rank\x18\x03 \x01(\r\x12\r\n\x05\x62ytes\x18\x04 \x01(\x0c\x12\"\n\x03top\x18\x05 \x03(\x0b\x32\x15.dspark.v1.TopLogprob\">\n\nTopLogprob\x12\x10\n\x08token_id\x18\x01 \x01(\r\x12\x0f\n\x07logprob\x18\x02 \x01(\x02\x12\r\n\x05\x62ytes\x18\x03 \x01(\x0c\"\xc6\x02\n\x10GenerateComplete\x12.\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x17.dspark.v1.FinishReason\x12\x15\n\x0bstop_string\x18\x02 \x01(\tH\x00\x12\x17\n\rstop_token_id\x18\x03 \x01(\rH\x00\x12\x1f\n\x05usage\x18\x04 \x01(\x0b\x32\x10.dspark.v1.Usage\x12\x30\n\x0bspeculation\x18\x05 \x01(\x0b\x32\x1b.dspark.v1.SpeculationStats\x12\'\n\x05steps\x18\x06 \x01(\x0b\x32\x18.dspark.v1.StepBreakdown\x12\x13\n\x0b\x63\x61lls_tools\x18\x1e \x01(\x08\x12\x1d\n\x10reasoning_tokens\x18\x1f \x01(\rH\x01\x88\x01\x01\x42\r\n\x0bstop_reasonB\x13\n\x11_reasoning_tokens\"\x13\n\x11ListModelsRequest\":\n\x12ListModelsResponse\x12$\n\x06models\x18\x01 \x03(\x0b\x32\x14.dspark.v1.ModelCard\"R\n\tModelCard\x12\n\n\x02id\x18\x01 \x01(\t\x12\x15\n\rmax_model_len\x18\x02 \x01(\r\x12\x0f\n\x07sources\x18\x03 \x03(\t\x12\x11\n\texactness\x18\x04 \x01(\t*\x87\x01\n\x0eToolChoiceMode\x12 \n\x1cTOOL_CHOICE_MODE_UNSPECIFIED\x10\x00\x12\x19\n\x15TOOL_CHOICE_MODE_NONE\x10\x01\x12\x19\n\x15TOOL_CHOICE_MODE_AUTO\x10\x02\x12\x1d\n\x19TOOL_CHOICE_MODE_REQUIRED\x10\x03\x32\xa4\x01\n\x10InferenceService\x12\x45\n\x08Generate\x12\x1a.dspark.v1.GenerateRequest\x1a\x1b.dspark.v1.GenerateResponse0\x01\x12I\n\nListModels\x12\x1c.dspark.v1.ListModelsRequest\x1a\x1d.dspark.v1.ListModelsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'dspark.v1.inference_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TOOLCHOICEMODE']._serialized_start=2443
-  _globals['_TOOLCHOICEMODE']._serialized_end=2578
+  _globals['_TOOLCHOICEMODE']._serialized_start=2738
+  _globals['_TOOLCHOICEMODE']._serialized_end=2873
   _globals['_GENERATEREQUEST']._serialized_start=75
-  _globals['_GENERATEREQUEST']._serialized_end=598
-  _globals['_TOKENIDS']._serialized_start=600
-  _globals['_TOKENIDS']._serialized_end=623
-  _globals['_CHATPROMPT']._serialized_start=626
-  _globals['_CHATPROMPT']._serialized_end=1070
-  _globals['_CHATMESSAGE']._serialized_start=1073
-  _globals['_CHATMESSAGE']._serialized_end=1213
-  _globals['_TOOLCALL']._serialized_start=1215
-  _globals['_TOOLCALL']._serialized_end=1270
-  _globals['_TOOLCALLDELTA']._serialized_start=1272
-  _globals['_TOOLCALLDELTA']._serialized_end=1347
-  _globals['_TOOLDEFINITION']._serialized_start=1349
-  _globals['_TOOLDEFINITION']._serialized_end=1461
-  _globals['_TOOLCHOICE']._serialized_start=1463
-  _globals['_TOOLCHOICE']._serialized_end=1548
-  _globals['_GENERATERESPONSE']._serialized_start=1551
-  _globals['_GENERATERESPONSE']._serialized_end=1717
-  _globals['_GENERATESTARTED']._serialized_start=1719
-  _globals['_GENERATESTARTED']._serialized_end=1808
-  _globals['_GENERATECHUNK']._serialized_start=1811
-  _globals['_GENERATECHUNK']._serialized_end=1946
-  _globals['_GENERATECOMPLETE']._serialized_start=1949
-  _globals['_GENERATECOMPLETE']._serialized_end=2275
-  _globals['_LISTMODELSREQUEST']._serialized_start=2277
-  _globals['_LISTMODELSREQUEST']._serialized_end=2296
-  _globals['_LISTMODELSRESPONSE']._serialized_start=2298
-  _globals['_LISTMODELSRESPONSE']._serialized_end=2356
-  _globals['_MODELCARD']._serialized_start=2358
-  _globals['_MODELCARD']._serialized_end=2440
-  _globals['_INFERENCESERVICE']._serialized_start=2581
-  _globals['_INFERENCESERVICE']._serialized_end=2745
+  _globals['_GENERATEREQUEST']._serialized_end=617
+  _globals['_TOKENIDS']._serialized_start=619
+  _globals['_TOKENIDS']._serialized_end=642
+  _globals['_CHATPROMPT']._serialized_start=645
+  _globals['_CHATPROMPT']._serialized_end=1089
+  _globals['_CHATMESSAGE']._serialized_start=1092
+  _globals['_CHATMESSAGE']._serialized_end=1232
+  _globals['_TOOLCALL']._serialized_start=1234
+  _globals['_TOOLCALL']._serialized_end=1289
+  _globals['_TOOLCALLDELTA']._serialized_start=1291
+  _globals['_TOOLCALLDELTA']._serialized_end=1366
+  _globals['_TOOLDEFINITION']._serialized_start=1368
+  _globals['_TOOLDEFINITION']._serialized_end=1480
+  _globals['_TOOLCHOICE']._serialized_start=1482
+  _globals['_TOOLCHOICE']._serialized_end=1567
+  _globals['_GENERATERESPONSE']._serialized_start=1570
+  _globals['_GENERATERESPONSE']._serialized_end=1736
+  _globals['_GENERATESTARTED']._serialized_start=1738
+  _globals['_GENERATESTARTED']._serialized_end=1827
+  _globals['_GENERATECHUNK']._serialized_start=1830
+  _globals['_GENERATECHUNK']._serialized_end=2060
+  _globals['_TOKENLOGPROBS']._serialized_start=2062
+  _globals['_TOKENLOGPROBS']._serialized_end=2177
+  _globals['_TOPLOGPROB']._serialized_start=2179
+  _globals['_TOPLOGPROB']._serialized_end=2241
+  _globals['_GENERATECOMPLETE']._serialized_start=2244
+  _globals['_GENERATECOMPLETE']._serialized_end=2570
+  _globals['_LISTMODELSREQUEST']._serialized_start=2572
+  _globals['_LISTMODELSREQUEST']._serialized_end=2591
+  _globals['_LISTMODELSRESPONSE']._serialized_start=2593
+  _globals['_LISTMODELSRESPONSE']._serialized_end=2651
+  _globals['_MODELCARD']._serialized_start=2653
+  _globals['_MODELCARD']._serialized_end=2735
+  _globals['_INFERENCESERVICE']._serialized_start=2876
+  _globals['_INFERENCESERVICE']._serialized_end=3040
 # @@protoc_insertion_point(module_scope)

@@ -24,29 +24,39 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x64spark/v1/sampling.proto\x12\tdspark.v1\"\x98\x02\n\x0eSamplingParams\x12\x18\n\x0btemperature\x18\x01 \x01(\x02H\x00\x88\x01\x01\x12\x12\n\x05top_k\x18\x02 \x01(\rH\x01\x88\x01\x01\x12\x12\n\x05top_p\x18\x03 \x01(\x02H\x02\x88\x01\x01\x12\x12\n\x05min_p\x18\x04 \x01(\x02H\x03\x88\x01\x01\x12\x11\n\x04seed\x18\x05 \x01(\x04H\x04\x88\x01\x01\x12\x17\n\nmax_tokens\x18\x06 \x01(\rH\x05\x88\x01\x01\x12\x16\n\x0estop_token_ids\x18\x07 \x03(\r\x12\x17\n\nignore_eos\x18\x08 \x01(\x08H\x06\x88\x01\x01\x42\x0e\n\x0c_temperatureB\x08\n\x06_top_kB\x08\n\x06_top_pB\x08\n\x06_min_pB\x07\n\x05_seedB\r\n\x0b_max_tokensB\r\n\x0b_ignore_eos\"\x8a\x01\n\x11SpeculationParams\x12\x14\n\x07\x65nabled\x18\x01 \x01(\x08H\x00\x88\x01\x01\x12\x0f\n\x07sources\x18\x02 \x03(\t\x12\x1d\n\x10max_draft_tokens\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x0e\n\x06policy\x18\x04 \x01(\tB\n\n\x08_enabledB\x13\n\x11_max_draft_tokens\">\n\x0bSourceStats\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x64rafted\x18\x02 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x03 \x01(\x04\"n\n\x10SpeculationStats\x12\x0e\n\x06rounds\x18\x01 \x01(\x04\x12\x0f\n\x07\x64rafted\x18\x02 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x03 \x01(\x04\x12\'\n\x07sources\x18\x04 \x03(\x0b\x32\x16.dspark.v1.SourceStats\"q\n\rStepBreakdown\x12\x12\n\npropose_ms\x18\x01 \x01(\x02\x12\x11\n\tverify_ms\x18\x02 \x01(\x02\x12\x12\n\nforward_ms\x18\x03 \x01(\x02\x12\x13\n\x0boverhead_ms\x18\x04 \x01(\x02\x12\x10\n\x08\x61head_ms\x18\x05 \x01(\x02\"G\n\x0cRequestTimes\x12\x10\n\x08queue_ms\x18\x01 \x01(\x01\x12\x12\n\nprefill_ms\x18\x02 \x01(\x01\x12\x11\n\tdecode_ms\x18\x03 \x01(\x01\"P\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\r\x12\x15\n\rcached_tokens\x18\x03 \x01(\r*e\n\x0cRequestClass\x12\x1d\n\x19REQUEST_CLASS_UNSPECIFIED\x10\x00\x12\x1d\n\x19REQUEST_CLASS_INTERACTIVE\x10\x01\x12\x17\n\x13REQUEST_CLASS_BATCH\x10\x02*\x91\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12\x17\n\x13\x46INISH_REASON_ABORT\x10\x03\x12\x17\n\x13\x46INISH_REASON_ERROR\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x64spark/v1/sampling.proto\x12\tdspark.v1\"\xdb\x05\n\x0eSamplingParams\x12\x18\n\x0btemperature\x18\x01 \x01(\x02H\x00\x88\x01\x01\x12\x12\n\x05top_k\x18\x02 \x01(\rH\x01\x88\x01\x01\x12\x12\n\x05top_p\x18\x03 \x01(\x02H\x02\x88\x01\x01\x12\x12\n\x05min_p\x18\x04 \x01(\x02H\x03\x88\x01\x01\x12\x11\n\x04seed\x18\x05 \x01(\x04H\x04\x88\x01\x01\x12\x17\n\nmax_tokens\x18\x06 \x01(\rH\x05\x88\x01\x01\x12\x16\n\x0estop_token_ids\x18\x07 \x03(\r\x12\x17\n\nignore_eos\x18\x08 \x01(\x08H\x06\x88\x01\x01\x12\x1f\n\x12repetition_penalty\x18\t \x01(\x02H\x07\x88\x01\x01\x12\x1d\n\x10presence_penalty\x18\n \x01(\x02H\x08\x88\x01\x01\x12\x1e\n\x11\x66requency_penalty\x18\x0b \x01(\x02H\t\x88\x01\x01\x12(\n\nlogit_bias\x18\x0c \x03(\x0b\x32\x14.dspark.v1.LogitBias\x12+\n\tbad_words\x18\r \x03(\x0b\x32\x18.dspark.v1.TokenSequence\x12\x19\n\x11\x61llowed_token_ids\x18\x0e \x03(\r\x12\x17\n\nmin_tokens\x18\x0f \x01(\rH\n\x88\x01\x01\x12\x15\n\x08logprobs\x18\x10 \x01(\rH\x0b\x88\x01\x01\x12\x1c\n\x0fprompt_logprobs\x18\x11 \x01(\rH\x0c\x88\x01\x01\x12/\n\nstructured\x18\x14 \x01(\x0b\x32\x1b.dspark.v1.StructuredOutputB\x0e\n\x0c_temperatureB\x08\n\x06_top_kB\x08\n\x06_top_pB\x08\n\x06_min_pB\x07\n\x05_seedB\r\n\x0b_max_tokensB\r\n\x0b_ignore_eosB\x15\n\x13_repetition_penaltyB\x13\n\x11_presence_penaltyB\x14\n\x12_frequency_penaltyB\r\n\x0b_min_tokensB\x0b\n\t_logprobsB\x12\n\x10_prompt_logprobs\"+\n\tLogitBias\x12\x10\n\x08token_id\x18\x01 \x01(\r\x12\x0c\n\x04\x62ias\x18\x02 \x01(\x02\"\"\n\rTokenSequence\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\"i\n\x08Logprobs\x12\x10\n\x08logprobs\x18\x01 \x03(\x02\x12\r\n\x05ranks\x18\x02 \x03(\r\x12\x0f\n\x07num_top\x18\x03 \x01(\r\x12\x15\n\rtop_token_ids\x18\x04 \x03(\r\x12\x14\n\x0ctop_logprobs\x18\x05 \x03(\x02\"\xb8\x01\n\x10StructuredOutput\x12\x15\n\x0bjson_schema\x18\x01 \x01(\tH\x00\x12\x15\n\x0bjson_object\x18\x02 \x01(\x08H\x00\x12\x0f\n\x05regex\x18\x03 \x01(\tH\x00\x12-\n\x06\x63hoice\x18\x04 \x01(\x0b\x32\x1b.dspark.v1.StructuredChoiceH\x00\x12\x11\n\x07grammar\x18\x05 \x01(\tH\x00\x12\x16\n\x0e\x61ny_whitespace\x18\x06 \x01(\x08\x42\x0b\n\tstructure\"!\n\x10StructuredChoice\x12\r\n\x05texts\x18\x01 \x03(\t\"\x8a\x01\n\x11SpeculationParams\x12\x14\n\x07\x65nabled\x18\x01 \x01(\x08H\x00\x88\x01\x01\x12\x0f\n\x07sources\x18\x02 \x03(\t\x12\x1d\n\x10max_draft_tokens\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x0e\n\x06policy\x18\x04 \x01(\tB\n\n\x08_enabledB\x13\n\x11_max_draft_tokens\">\n\x0bSourceStats\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x64rafted\x18\x02 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x03 \x01(\x04\"n\n\x10SpeculationStats\x12\x0e\n\x06rounds\x18\x01 \x01(\x04\x12\x0f\n\x07\x64rafted\x18\x02 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x03 \x01(\x04\x12\'\n\x07sources\x18\x04 \x03(\x0b\x32\x16.dspark.v1.SourceStats\"q\n\rStepBreakdown\x12\x12\n\npropose_ms\x18\x01 \x01(\x02\x12\x11\n\tverify_ms\x18\x02 \x01(\x02\x12\x12\n\nforward_ms\x18\x03 \x01(\x02\x12\x13\n\x0boverhead_ms\x18\x04 \x01(\x02\x12\x10\n\x08\x61head_ms\x18\x05 \x01(\x02\"G\n\x0cRequestTimes\x12\x10\n\x08queue_ms\x18\x01 \x01(\x01\x12\x12\n\nprefill_ms\x18\x02 \x01(\x01\x12\x11\n\tdecode_ms\x18\x03 \x01(\x01\"P\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\r\x12\x15\n\rcached_tokens\x18\x03 \x01(\r*e\n\x0cRequestClass\x12\x1d\n\x19REQUEST_CLASS_UNSPECIFIED\x10\x00\x12\x1d\n\x19REQUEST_CLASS_INTERACTIVE\x10\x01\x12\x17\n\x13REQUEST_CLASS_BATCH\x10\x02*\x91\x01\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x12\x17\n\x13\x46INISH_REASON_ABORT\x10\x03\x12\x17\n\x13\x46INISH_REASON_ERROR\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'dspark.v1.sampling_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_REQUESTCLASS']._serialized_start=909
-  _globals['_REQUESTCLASS']._serialized_end=1010
-  _globals['_FINISHREASON']._serialized_start=1013
-  _globals['_FINISHREASON']._serialized_end=1158
+  _globals['_REQUESTCLASS']._serialized_start=1770
+  _globals['_REQUESTCLASS']._serialized_end=1871
+  _globals['_FINISHREASON']._serialized_start=1874
+  _globals['_FINISHREASON']._serialized_end=2019
   _globals['_SAMPLINGPARAMS']._serialized_start=40
-  _globals['_SAMPLINGPARAMS']._serialized_end=320
-  _globals['_SPECULATIONPARAMS']._serialized_start=323
-  _globals['_SPECULATIONPARAMS']._serialized_end=461
-  _globals['_SOURCESTATS']._serialized_start=463
-  _globals['_SOURCESTATS']._serialized_end=525
-  _globals['_SPECULATIONSTATS']._serialized_start=527
-  _globals['_SPECULATIONSTATS']._serialized_end=637
-  _globals['_STEPBREAKDOWN']._serialized_start=639
-  _globals['_STEPBREAKDOWN']._serialized_end=752
-  _globals['_REQUESTTIMES']._serialized_start=754
-  _globals['_REQUESTTIMES']._serialized_end=825
-  _globals['_USAGE']._serialized_start=827
-  _globals['_USAGE']._serialized_end=907
+  _globals['_SAMPLINGPARAMS']._serialized_end=771
+  _globals['_LOGITBIAS']._serialized_start=773
+  _globals['_LOGITBIAS']._serialized_end=816
+  _globals['_TOKENSEQUENCE']._serialized_start=818
+  _globals['_TOKENSEQUENCE']._serialized_end=852
+  _globals['_LOGPROBS']._serialized_start=854
+  _globals['_LOGPROBS']._serialized_end=959
+  _globals['_STRUCTUREDOUTPUT']._serialized_start=962
+  _globals['_STRUCTUREDOUTPUT']._serialized_end=1146
+  _globals['_STRUCTUREDCHOICE']._serialized_start=1148
+  _globals['_STRUCTUREDCHOICE']._serialized_end=1181
+  _globals['_SPECULATIONPARAMS']._serialized_start=1184
+  _globals['_SPECULATIONPARAMS']._serialized_end=1322
+  _globals['_SOURCESTATS']._serialized_start=1324
+  _globals['_SOURCESTATS']._serialized_end=1386
+  _globals['_SPECULATIONSTATS']._serialized_start=1388
+  _globals['_SPECULATIONSTATS']._serialized_end=1498
+  _globals['_STEPBREAKDOWN']._serialized_start=1500
+  _globals['_STEPBREAKDOWN']._serialized_end=1613
+  _globals['_REQUESTTIMES']._serialized_start=1615
+  _globals['_REQUESTTIMES']._serialized_end=1686
+  _globals['_USAGE']._serialized_start=1688
+  _globals['_USAGE']._serialized_end=1768
 # @@protoc_insertion_point(module_scope)

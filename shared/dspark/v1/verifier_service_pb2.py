@@ -27,15 +27,15 @@ from dspark.v1 import sampling_pb2 as dspark_dot_v1_dot_sampling__pb2
 from dspark.v1 import token_tree_pb2 as dspark_dot_v1_dot_token__tree__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n dspark/v1/verifier_service.proto\x12\tdspark.v1\x1a\x18\x64spark/v1/features.proto\x1a\x18\x64spark/v1/sampling.proto\x1a\x1a\x64spark/v1/token_tree.proto\"9\n\x11StreamStepRequest\x12$\n\x04step\x18\x01 \x01(\x0b\x32\x16.dspark.v1.StepRequest\";\n\x12StreamStepResponse\x12%\n\x04step\x18\x01 \x01(\x0b\x32\x17.dspark.v1.StepResponse\"\x18\n\x16GetVerifierInfoRequest\"\xcc\x03\n\x17GetVerifierInfoResponse\x12\x10\n\x08model_id\x18\x01 \x01(\t\x12\x14\n\x0cmodel_digest\x18\x02 \x01(\t\x12\x12\n\nvocab_size\x18\x03 \x01(\r\x12\x15\n\rmax_model_len\x18\x04 \x01(\r\x12\x15\n\reos_token_ids\x18\x05 \x03(\r\x12\x12\n\nblock_size\x18\x06 \x01(\r\x12\x12\n\nnum_blocks\x18\x07 \x01(\r\x12\x15\n\rmax_step_rows\x18\x08 \x01(\r\x12\x11\n\texactness\x18\t \x01(\t\x12\x14\n\x0ckernel_class\x18\n \x01(\t\x12\r\n\x05\x64type\x18\x0b \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x0c \x01(\t\x12+\n\x0cverify_costs\x18\r \x03(\x0b\x32\x15.dspark.v1.VerifyCost\x12\x16\n\x0e\x63omputes_ahead\x18\x0e \x01(\x08\x12\x16\n\x0e\x66\x65\x61ture_layers\x18\x0f \x03(\r\x12\x13\n\x0bhidden_size\x18\x10 \x01(\r\x12\x13\n\x0binstance_id\x18\x11 \x01(\t\x12\x11\n\tis_ending\x18\x12 \x01(\x08\x12&\n\tkv_layout\x18\x13 \x01(\x0b\x32\x13.dspark.v1.KvLayout\"~\n\x08KvLayout\x12\r\n\x05\x64type\x18\x01 \x01(\t\x12\x12\n\nnum_layers\x18\x02 \x01(\r\x12\x12\n\nblock_size\x18\x03 \x01(\r\x12\x14\n\x0cnum_kv_heads\x18\x04 \x01(\r\x12\x10\n\x08head_dim\x18\x05 \x01(\r\x12\x13\n\x0b\x62lock_bytes\x18\x06 \x01(\r\"\\\n\tBlockType\x12\x14\n\x0cmodel_digest\x18\x01 \x01(\t\x12\x14\n\x0ckernel_class\x18\x02 \x01(\t\x12#\n\x06layout\x18\x03 \x01(\x0b\x32\x13.dspark.v1.KvLayout\"?\n\x13\x45xportBlocksRequest\x12(\n\x08sequence\x18\x01 \x01(\x0b\x32\x16.dspark.v1.SequenceRef\"_\n\x14\x45xportBlocksResponse\x12\"\n\x04type\x18\x01 \x01(\x0b\x32\x14.dspark.v1.BlockType\x12#\n\x06\x62locks\x18\x02 \x01(\x0b\x32\x13.dspark.v1.KvBlocks\"<\n\x08KvBlocks\x12\x13\n\x0b\x66irst_block\x18\x01 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\r\n\x05\x63rc32\x18\x03 \x01(\x07\"k\n\x13ImportBlocksRequest\x12%\n\x04head\x18\x01 \x01(\x0b\x32\x15.dspark.v1.ImportHeadH\x00\x12%\n\x06\x62locks\x18\x02 \x01(\x0b\x32\x13.dspark.v1.KvBlocksH\x00\x42\x06\n\x04part\"W\n\nImportHead\x12\"\n\x04type\x18\x01 \x01(\x0b\x32\x14.dspark.v1.BlockType\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12\x12\n\ncache_salt\x18\x03 \x01(\t\";\n\x14ImportBlocksResponse\x12\x12\n\nnum_tokens\x18\x01 \x01(\r\x12\x0f\n\x07is_full\x18\x02 \x01(\x08\"A\n\nVerifyCost\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\x14\n\x0cmilliseconds\x18\x02 \x01(\x02\x12\x0f\n\x07\x63ontext\x18\x03 \x01(\r\"\x8b\x02\n\x0bStepRequest\x12\x14\n\x0cscheduler_id\x18\x01 \x01(\t\x12\x0f\n\x07step_id\x18\x02 \x01(\x04\x12(\n\x08releases\x18\x03 \x03(\x0b\x32\x16.dspark.v1.SequenceRef\x12\x30\n\nadmissions\x18\x04 \x03(\x0b\x32\x1c.dspark.v1.SequenceAdmission\x12%\n\x04work\x18\x05 \x03(\x0b\x32\x17.dspark.v1.SequenceWork\x12\r\n\x05top_k\x18\x06 \x01(\r\x12\x14\n\x0ctraceparents\x18\x07 \x03(\t\x12\x15\n\rcompute_ahead\x18\x08 \x01(\x08\x12\x16\n\x0e\x66\x65\x61ture_layers\x18\t \x03(\r\"0\n\x0bSequenceRef\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\"\xbf\x01\n\x11SequenceAdmission\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x11\n\ttoken_ids\x18\x03 \x03(\r\x12\x19\n\x11num_prompt_tokens\x18\x04 \x01(\r\x12+\n\x08sampling\x18\x05 \x01(\x0b\x32\x19.dspark.v1.SamplingParams\x12\x12\n\ncache_salt\x18\x06 \x01(\t\x12\x18\n\x10use_prefix_cache\x18\x07 \x01(\x08\"\x97\x01\n\x0cSequenceWork\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\x18\n\x10max_pending_rows\x18\x04 \x01(\r\x12\"\n\x04tree\x18\x05 \x01(\x0b\x32\x14.dspark.v1.TokenTree\x12\x14\n\x0cnum_features\x18\x06 \x01(\r\"\xb0\x02\n\x0cStepResponse\x12\x0f\n\x07step_id\x18\x01 \x01(\x04\x12.\n\nadmissions\x18\x02 \x03(\x0b\x32\x1a.dspark.v1.AdmissionResult\x12&\n\x07results\x18\x03 \x03(\x0b\x32\x15.dspark.v1.WorkResult\x12\x10\n\x08queue_ns\x18\x04 \x01(\x04\x12\x12\n\nforward_ns\x18\x05 \x01(\x04\x12\x10\n\x08total_ns\x18\x06 \x01(\x04\x12\x10\n\x08num_rows\x18\x07 \x01(\r\x12\x17\n\x0fnum_free_blocks\x18\x08 \x01(\r\x12\x10\n\x08\x61head_ns\x18\t \x01(\x04\x12\x16\n\x0enum_ahead_rows\x18\n \x01(\r\x12\x17\n\x0fnum_pruned_rows\x18\x0b \x01(\r\x12\x11\n\tis_ending\x18\x0c \x01(\x08\"@\n\x0f\x41\x64missionResult\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x19\n\x11num_cached_tokens\x18\x02 \x01(\r\"\xf0\x02\n\nWorkResult\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12%\n\x06status\x18\x03 \x01(\x0e\x32\x15.dspark.v1.WorkStatus\x12\x1b\n\x13num_computed_tokens\x18\x04 \x01(\r\x12\x1b\n\x13\x63ommitted_token_ids\x18\x05 \x03(\r\x12\x16\n\x0e\x61\x63\x63\x65pted_nodes\x18\x06 \x03(\r\x12.\n\rfinish_reason\x18\x07 \x01(\x0e\x32\x17.dspark.v1.FinishReason\x12\x1a\n\rstop_token_id\x18\x08 \x01(\rH\x00\x88\x01\x01\x12\x15\n\rrow_token_ids\x18\t \x03(\r\x12\x15\n\rtop_token_ids\x18\n \x03(\r\x12\x13\n\x0bknown_epoch\x18\x0b \x01(\r\x12%\n\x08\x66\x65\x61tures\x18\x0c \x01(\x0b\x32\x13.dspark.v1.FeaturesB\x10\n\x0e_stop_token_id*\x8c\x01\n\nWorkStatus\x12\x1b\n\x17WORK_STATUS_UNSPECIFIED\x10\x00\x12\x14\n\x10WORK_STATUS_DONE\x10\x01\x12\x15\n\x11WORK_STATUS_STALE\x10\x02\x12\x19\n\x15WORK_STATUS_NOT_FOUND\x10\x03\x12\x19\n\x15WORK_STATUS_NO_BLOCKS\x10\x04\x32\x9b\x03\n\x0fVerifierService\x12X\n\x0fGetVerifierInfo\x12!.dspark.v1.GetVerifierInfoRequest\x1a\".dspark.v1.GetVerifierInfoResponse\x12\x37\n\x04Step\x12\x16.dspark.v1.StepRequest\x1a\x17.dspark.v1.StepResponse\x12M\n\nStreamStep\x12\x1c.dspark.v1.StreamStepRequest\x1a\x1d.dspark.v1.StreamStepResponse(\x01\x30\x01\x12Q\n\x0c\x45xportBlocks\x12\x1e.dspark.v1.ExportBlocksRequest\x1a\x1f.dspark.v1.ExportBlocksResponse0\x01\x12S\n\x0cImportBlocks\x12\x1e.dspark.v1.ImportBlocksRequest\x1a\x1f.dspark.v1.ImportBlocksResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n dspark/v1/verifier_service.proto\x12\tdspark.v1\x1a\x18\x64spark/v1/features.proto\x1a\x18\x64spark/v1/sampling.proto\x1a\x1a\x64spark/v1/token_tree.proto\"9\n\x11StreamStepRequest\x12$\n\x04step\x18\x01 \x01(\x0b\x32\x16.dspark.v1.StepRequest\";\n\x12StreamStepResponse\x12%\n\x04step\x18\x01 \x01(\x0b\x32\x17.dspark.v1.StepResponse\"\x18\n\x16GetVerifierInfoRequest\"\xe3\x03\n\x17GetVerifierInfoResponse\x12\x10\n\x08model_id\x18\x01 \x01(\t\x12\x14\n\x0cmodel_digest\x18\x02 \x01(\t\x12\x12\n\nvocab_size\x18\x03 \x01(\r\x12\x15\n\rmax_model_len\x18\x04 \x01(\r\x12\x15\n\reos_token_ids\x18\x05 \x03(\r\x12\x12\n\nblock_size\x18\x06 \x01(\r\x12\x12\n\nnum_blocks\x18\x07 \x01(\r\x12\x15\n\rmax_step_rows\x18\x08 \x01(\r\x12\x11\n\texactness\x18\t \x01(\t\x12\x14\n\x0ckernel_class\x18\n \x01(\t\x12\r\n\x05\x64type\x18\x0b \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x0c \x01(\t\x12+\n\x0cverify_costs\x18\r \x03(\x0b\x32\x15.dspark.v1.VerifyCost\x12\x16\n\x0e\x63omputes_ahead\x18\x0e \x01(\x08\x12\x16\n\x0e\x66\x65\x61ture_layers\x18\x0f \x03(\r\x12\x13\n\x0bhidden_size\x18\x10 \x01(\r\x12\x13\n\x0binstance_id\x18\x11 \x01(\t\x12\x11\n\tis_ending\x18\x12 \x01(\x08\x12&\n\tkv_layout\x18\x13 \x01(\x0b\x32\x13.dspark.v1.KvLayout\x12\x15\n\rcan_structure\x18\x14 \x01(\x08\"~\n\x08KvLayout\x12\r\n\x05\x64type\x18\x01 \x01(\t\x12\x12\n\nnum_layers\x18\x02 \x01(\r\x12\x12\n\nblock_size\x18\x03 \x01(\r\x12\x14\n\x0cnum_kv_heads\x18\x04 \x01(\r\x12\x10\n\x08head_dim\x18\x05 \x01(\r\x12\x13\n\x0b\x62lock_bytes\x18\x06 \x01(\r\"\\\n\tBlockType\x12\x14\n\x0cmodel_digest\x18\x01 \x01(\t\x12\x14\n\x0ckernel_class\x18\x02 \x01(\t\x12#\n\x06layout\x18\x03 \x01(\x0b\x32\x13.dspark.v1.KvLayout\"?\n\x13\x45xportBlocksRequest\x12(\n\x08sequence\x18\x01 \x01(\x0b\x32\x16.dspark.v1.SequenceRef\"_\n\x14\x45xportBlocksResponse\x12\"\n\x04type\x18\x01 \x01(\x0b\x32\x14.dspark.v1.BlockType\x12#\n\x06\x62locks\x18\x02 \x01(\x0b\x32\x13.dspark.v1.KvBlocks\"<\n\x08KvBlocks\x12\x13\n\x0b\x66irst_block\x18\x01 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\r\n\x05\x63rc32\x18\x03 \x01(\x07\"k\n\x13ImportBlocksRequest\x12%\n\x04head\x18\x01 \x01(\x0b\x32\x15.dspark.v1.ImportHeadH\x00\x12%\n\x06\x62locks\x18\x02 \x01(\x0b\x32\x13.dspark.v1.KvBlocksH\x00\x42\x06\n\x04part\"W\n\nImportHead\x12\"\n\x04type\x18\x01 \x01(\x0b\x32\x14.dspark.v1.BlockType\x12\x11\n\ttoken_ids\x18\x02 \x03(\r\x12\x12\n\ncache_salt\x18\x03 \x01(\t\";\n\x14ImportBlocksResponse\x12\x12\n\nnum_tokens\x18\x01 \x01(\r\x12\x0f\n\x07is_full\x18\x02 \x01(\x08\"A\n\nVerifyCost\x12\x0c\n\x04rows\x18\x01 \x01(\r\x12\x14\n\x0cmilliseconds\x18\x02 \x01(\x02\x12\x0f\n\x07\x63ontext\x18\x03 \x01(\r\"\x8b\x02\n\x0bStepRequest\x12\x14\n\x0cscheduler_id\x18\x01 \x01(\t\x12\x0f\n\x07step_id\x18\x02 \x01(\x04\x12(\n\x08releases\x18\x03 \x03(\x0b\x32\x16.dspark.v1.SequenceRef\x12\x30\n\nadmissions\x18\x04 \x03(\x0b\x32\x1c.dspark.v1.SequenceAdmission\x12%\n\x04work\x18\x05 \x03(\x0b\x32\x17.dspark.v1.SequenceWork\x12\r\n\x05top_k\x18\x06 \x01(\r\x12\x14\n\x0ctraceparents\x18\x07 \x03(\t\x12\x15\n\rcompute_ahead\x18\x08 \x01(\x08\x12\x16\n\x0e\x66\x65\x61ture_layers\x18\t \x03(\r\"0\n\x0bSequenceRef\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\"\xbf\x01\n\x11SequenceAdmission\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x11\n\ttoken_ids\x18\x03 \x03(\r\x12\x19\n\x11num_prompt_tokens\x18\x04 \x01(\r\x12+\n\x08sampling\x18\x05 \x01(\x0b\x32\x19.dspark.v1.SamplingParams\x12\x12\n\ncache_salt\x18\x06 \x01(\t\x12\x18\n\x10use_prefix_cache\x18\x07 \x01(\x08\"\xb1\x01\n\x0cSequenceWork\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08\x62\x61se_len\x18\x03 \x01(\r\x12\x18\n\x10max_pending_rows\x18\x04 \x01(\r\x12\"\n\x04tree\x18\x05 \x01(\x0b\x32\x14.dspark.v1.TokenTree\x12\x14\n\x0cnum_features\x18\x06 \x01(\r\x12\x18\n\x10max_forced_nodes\x18\x07 \x01(\r\"\xb0\x02\n\x0cStepResponse\x12\x0f\n\x07step_id\x18\x01 \x01(\x04\x12.\n\nadmissions\x18\x02 \x03(\x0b\x32\x1a.dspark.v1.AdmissionResult\x12&\n\x07results\x18\x03 \x03(\x0b\x32\x15.dspark.v1.WorkResult\x12\x10\n\x08queue_ns\x18\x04 \x01(\x04\x12\x12\n\nforward_ns\x18\x05 \x01(\x04\x12\x10\n\x08total_ns\x18\x06 \x01(\x04\x12\x10\n\x08num_rows\x18\x07 \x01(\r\x12\x17\n\x0fnum_free_blocks\x18\x08 \x01(\r\x12\x10\n\x08\x61head_ns\x18\t \x01(\x04\x12\x16\n\x0enum_ahead_rows\x18\n \x01(\r\x12\x17\n\x0fnum_pruned_rows\x18\x0b \x01(\r\x12\x11\n\tis_ending\x18\x0c \x01(\x08\"@\n\x0f\x41\x64missionResult\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x19\n\x11num_cached_tokens\x18\x02 \x01(\r\"\xfc\x03\n\nWorkResult\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12%\n\x06status\x18\x03 \x01(\x0e\x32\x15.dspark.v1.WorkStatus\x12\x1b\n\x13num_computed_tokens\x18\x04 \x01(\r\x12\x1b\n\x13\x63ommitted_token_ids\x18\x05 \x03(\r\x12\x16\n\x0e\x61\x63\x63\x65pted_nodes\x18\x06 \x03(\r\x12.\n\rfinish_reason\x18\x07 \x01(\x0e\x32\x17.dspark.v1.FinishReason\x12\x1a\n\rstop_token_id\x18\x08 \x01(\rH\x00\x88\x01\x01\x12\x15\n\rrow_token_ids\x18\t \x03(\r\x12\x15\n\rtop_token_ids\x18\n \x03(\r\x12\x13\n\x0bknown_epoch\x18\x0b \x01(\r\x12%\n\x08\x66\x65\x61tures\x18\x0c \x01(\x0b\x32\x13.dspark.v1.Features\x12%\n\x08logprobs\x18\r \x01(\x0b\x32\x13.dspark.v1.Logprobs\x12,\n\x0fprompt_logprobs\x18\x0e \x01(\x0b\x32\x13.dspark.v1.Logprobs\x12\x18\n\x10num_forced_nodes\x18\x0f \x01(\r\x12\x1b\n\x13num_accepted_forced\x18\x10 \x01(\rB\x10\n\x0e_stop_token_id*\x8c\x01\n\nWorkStatus\x12\x1b\n\x17WORK_STATUS_UNSPECIFIED\x10\x00\x12\x14\n\x10WORK_STATUS_DONE\x10\x01\x12\x15\n\x11WORK_STATUS_STALE\x10\x02\x12\x19\n\x15WORK_STATUS_NOT_FOUND\x10\x03\x12\x19\n\x15WORK_STATUS_NO_BLOCKS\x10\x04\x32\x9b\x03\n\x0fVerifierService\x12X\n\x0fGetVerifierInfo\x12!.dspark.v1.GetVerifierInfoRequest\x1a\".dspark.v1.GetVerifierInfoResponse\x12\x37\n\x04Step\x12\x16.dspark.v1.StepRequest\x1a\x17.dspark.v1.StepResponse\x12M\n\nStreamStep\x12\x1c.dspark.v1.StreamStepRequest\x1a\x1d.dspark.v1.StreamStepResponse(\x01\x30\x01\x12Q\n\x0c\x45xportBlocks\x12\x1e.dspark.v1.ExportBlocksRequest\x1a\x1f.dspark.v1.ExportBlocksResponse0\x01\x12S\n\x0cImportBlocks\x12\x1e.dspark.v1.ImportBlocksRequest\x1a\x1f.dspark.v1.ImportBlocksResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'dspark.v1.verifier_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_WORKSTATUS']._serialized_start=2921
-  _globals['_WORKSTATUS']._serialized_end=3061
+  _globals['_WORKSTATUS']._serialized_start=3110
+  _globals['_WORKSTATUS']._serialized_end=3250
   _globals['_STREAMSTEPREQUEST']._serialized_start=127
   _globals['_STREAMSTEPREQUEST']._serialized_end=184
   _globals['_STREAMSTEPRESPONSE']._serialized_start=186
@@ -43,39 +43,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETVERIFIERINFOREQUEST']._serialized_start=247
   _globals['_GETVERIFIERINFOREQUEST']._serialized_end=271
   _globals['_GETVERIFIERINFORESPONSE']._serialized_start=274
-  _globals['_GETVERIFIERINFORESPONSE']._serialized_end=734
-  _globals['_KVLAYOUT']._serialized_start=736
-  _globals['_KVLAYOUT']._serialized_end=862
-  _globals['_BLOCKTYPE']._serialized_start=864
-  _globals['_BLOCKTYPE']._serialized_end=956
-  _globals['_EXPORTBLOCKSREQUEST']._serialized_start=958
-  _globals['_EXPORTBLOCKSREQUEST']._serialized_end=1021
-  _globals['_EXPORTBLOCKSRESPONSE']._serialized_start=1023
-  _globals['_EXPORTBLOCKSRESPONSE']._serialized_end=1118
-  _globals['_KVBLOCKS']._serialized_start=1120
-  _globals['_KVBLOCKS']._serialized_end=1180
-  _globals['_IMPORTBLOCKSREQUEST']._serialized_start=1182
-  _globals['_IMPORTBLOCKSREQUEST']._serialized_end=1289
-  _globals['_IMPORTHEAD']._serialized_start=1291
-  _globals['_IMPORTHEAD']._serialized_end=1378
-  _globals['_IMPORTBLOCKSRESPONSE']._serialized_start=1380
-  _globals['_IMPORTBLOCKSRESPONSE']._serialized_end=1439
-  _globals['_VERIFYCOST']._serialized_start=1441
-  _globals['_VERIFYCOST']._serialized_end=1506
-  _globals['_STEPREQUEST']._serialized_start=1509
-  _globals['_STEPREQUEST']._serialized_end=1776
-  _globals['_SEQUENCEREF']._serialized_start=1778
-  _globals['_SEQUENCEREF']._serialized_end=1826
-  _globals['_SEQUENCEADMISSION']._serialized_start=1829
-  _globals['_SEQUENCEADMISSION']._serialized_end=2020
-  _globals['_SEQUENCEWORK']._serialized_start=2023
-  _globals['_SEQUENCEWORK']._serialized_end=2174
-  _globals['_STEPRESPONSE']._serialized_start=2177
-  _globals['_STEPRESPONSE']._serialized_end=2481
-  _globals['_ADMISSIONRESULT']._serialized_start=2483
-  _globals['_ADMISSIONRESULT']._serialized_end=2547
-  _globals['_WORKRESULT']._serialized_start=2550
-  _globals['_WORKRESULT']._serialized_end=2918
-  _globals['_VERIFIERSERVICE']._serialized_start=3064
-  _globals['_VERIFIERSERVICE']._serialized_end=3475
+  _globals['_GETVERIFIERINFORESPONSE']._serialized_end=757
+  _globals['_KVLAYOUT']._serialized_start=759
+  _globals['_KVLAYOUT']._serialized_end=885
+  _globals['_BLOCKTYPE']._serialized_start=887
+  _globals['_BLOCKTYPE']._serialized_end=979
+  _globals['_EXPORTBLOCKSREQUEST']._serialized_start=981
+  _globals['_EXPORTBLOCKSREQUEST']._serialized_end=1044
+  _globals['_EXPORTBLOCKSRESPONSE']._serialized_start=1046
+  _globals['_EXPORTBLOCKSRESPONSE']._serialized_end=1141
+  _globals['_KVBLOCKS']._serialized_start=1143
+  _globals['_KVBLOCKS']._serialized_end=1203
+  _globals['_IMPORTBLOCKSREQUEST']._serialized_start=1205
+  _globals['_IMPORTBLOCKSREQUEST']._serialized_end=1312
+  _globals['_IMPORTHEAD']._serialized_start=1314
+  _globals['_IMPORTHEAD']._serialized_end=1401
+  _globals['_IMPORTBLOCKSRESPONSE']._serialized_start=1403
+  _globals['_IMPORTBLOCKSRESPONSE']._serialized_end=1462
+  _globals['_VERIFYCOST']._serialized_start=1464
+  _globals['_VERIFYCOST']._serialized_end=1529
+  _globals['_STEPREQUEST']._serialized_start=1532
+  _globals['_STEPREQUEST']._serialized_end=1799
+  _globals['_SEQUENCEREF']._serialized_start=1801
+  _globals['_SEQUENCEREF']._serialized_end=1849
+  _globals['_SEQUENCEADMISSION']._serialized_start=1852
+  _globals['_SEQUENCEADMISSION']._serialized_end=2043
+  _globals['_SEQUENCEWORK']._serialized_start=2046
+  _globals['_SEQUENCEWORK']._serialized_end=2223
+  _globals['_STEPRESPONSE']._serialized_start=2226
+  _globals['_STEPRESPONSE']._serialized_end=2530
+  _globals['_ADMISSIONRESULT']._serialized_start=2532
+  _globals['_ADMISSIONRESULT']._serialized_end=2596
+  _globals['_WORKRESULT']._serialized_start=2599
+  _globals['_WORKRESULT']._serialized_end=3107
+  _globals['_VERIFIERSERVICE']._serialized_start=3253
+  _globals['_VERIFIERSERVICE']._serialized_end=3664
 # @@protoc_insertion_point(module_scope)

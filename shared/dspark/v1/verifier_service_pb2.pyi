@@ -40,7 +40,7 @@ class GetVerifierInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetVerifierInfoResponse(_message.Message):
-    __slots__ = ("model_id", "model_digest", "vocab_size", "max_model_len", "eos_token_ids", "block_size", "num_blocks", "max_step_rows", "exactness", "kernel_class", "dtype", "device", "verify_costs", "computes_ahead", "feature_layers", "hidden_size", "instance_id", "is_ending", "kv_layout")
+    __slots__ = ("model_id", "model_digest", "vocab_size", "max_model_len", "eos_token_ids", "block_size", "num_blocks", "max_step_rows", "exactness", "kernel_class", "dtype", "device", "verify_costs", "computes_ahead", "feature_layers", "hidden_size", "instance_id", "is_ending", "kv_layout", "can_structure")
     MODEL_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
     VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -60,6 +60,7 @@ class GetVerifierInfoResponse(_message.Message):
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     IS_ENDING_FIELD_NUMBER: _ClassVar[int]
     KV_LAYOUT_FIELD_NUMBER: _ClassVar[int]
+    CAN_STRUCTURE_FIELD_NUMBER: _ClassVar[int]
     model_id: str
     model_digest: str
     vocab_size: int
@@ -79,7 +80,8 @@ class GetVerifierInfoResponse(_message.Message):
     instance_id: str
     is_ending: bool
     kv_layout: KvLayout
-    def __init__(self, model_id: _Optional[str] = ..., model_digest: _Optional[str] = ..., vocab_size: _Optional[int] = ..., max_model_len: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., block_size: _Optional[int] = ..., num_blocks: _Optional[int] = ..., max_step_rows: _Optional[int] = ..., exactness: _Optional[str] = ..., kernel_class: _Optional[str] = ..., dtype: _Optional[str] = ..., device: _Optional[str] = ..., verify_costs: _Optional[_Iterable[_Union[VerifyCost, _Mapping]]] = ..., computes_ahead: _Optional[bool] = ..., feature_layers: _Optional[_Iterable[int]] = ..., hidden_size: _Optional[int] = ..., instance_id: _Optional[str] = ..., is_ending: _Optional[bool] = ..., kv_layout: _Optional[_Union[KvLayout, _Mapping]] = ...) -> None: ...
+    can_structure: bool
+    def __init__(self, model_id: _Optional[str] = ..., model_digest: _Optional[str] = ..., vocab_size: _Optional[int] = ..., max_model_len: _Optional[int] = ..., eos_token_ids: _Optional[_Iterable[int]] = ..., block_size: _Optional[int] = ..., num_blocks: _Optional[int] = ..., max_step_rows: _Optional[int] = ..., exactness: _Optional[str] = ..., kernel_class: _Optional[str] = ..., dtype: _Optional[str] = ..., device: _Optional[str] = ..., verify_costs: _Optional[_Iterable[_Union[VerifyCost, _Mapping]]] = ..., computes_ahead: _Optional[bool] = ..., feature_layers: _Optional[_Iterable[int]] = ..., hidden_size: _Optional[int] = ..., instance_id: _Optional[str] = ..., is_ending: _Optional[bool] = ..., kv_layout: _Optional[_Union[KvLayout, _Mapping]] = ..., can_structure: _Optional[bool] = ...) -> None: ...
 
 class KvLayout(_message.Message):
     __slots__ = ("dtype", "num_layers", "block_size", "num_kv_heads", "head_dim", "block_bytes")
@@ -216,20 +218,22 @@ class SequenceAdmission(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ..., num_prompt_tokens: _Optional[int] = ..., sampling: _Optional[_Union[_sampling_pb2.SamplingParams, _Mapping]] = ..., cache_salt: _Optional[str] = ..., use_prefix_cache: _Optional[bool] = ...) -> None: ...
 
 class SequenceWork(_message.Message):
-    __slots__ = ("request_id", "epoch", "base_len", "max_pending_rows", "tree", "num_features")
+    __slots__ = ("request_id", "epoch", "base_len", "max_pending_rows", "tree", "num_features", "max_forced_nodes")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BASE_LEN_FIELD_NUMBER: _ClassVar[int]
     MAX_PENDING_ROWS_FIELD_NUMBER: _ClassVar[int]
     TREE_FIELD_NUMBER: _ClassVar[int]
     NUM_FEATURES_FIELD_NUMBER: _ClassVar[int]
+    MAX_FORCED_NODES_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     epoch: int
     base_len: int
     max_pending_rows: int
     tree: _token_tree_pb2.TokenTree
     num_features: int
-    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., max_pending_rows: _Optional[int] = ..., tree: _Optional[_Union[_token_tree_pb2.TokenTree, _Mapping]] = ..., num_features: _Optional[int] = ...) -> None: ...
+    max_forced_nodes: int
+    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., base_len: _Optional[int] = ..., max_pending_rows: _Optional[int] = ..., tree: _Optional[_Union[_token_tree_pb2.TokenTree, _Mapping]] = ..., num_features: _Optional[int] = ..., max_forced_nodes: _Optional[int] = ...) -> None: ...
 
 class StepResponse(_message.Message):
     __slots__ = ("step_id", "admissions", "results", "queue_ns", "forward_ns", "total_ns", "num_rows", "num_free_blocks", "ahead_ns", "num_ahead_rows", "num_pruned_rows", "is_ending")
@@ -268,7 +272,7 @@ class AdmissionResult(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., num_cached_tokens: _Optional[int] = ...) -> None: ...
 
 class WorkResult(_message.Message):
-    __slots__ = ("request_id", "epoch", "status", "num_computed_tokens", "committed_token_ids", "accepted_nodes", "finish_reason", "stop_token_id", "row_token_ids", "top_token_ids", "known_epoch", "features")
+    __slots__ = ("request_id", "epoch", "status", "num_computed_tokens", "committed_token_ids", "accepted_nodes", "finish_reason", "stop_token_id", "row_token_ids", "top_token_ids", "known_epoch", "features", "logprobs", "prompt_logprobs", "num_forced_nodes", "num_accepted_forced")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -281,6 +285,10 @@ class WorkResult(_message.Message):
     TOP_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     KNOWN_EPOCH_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
+    LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    NUM_FORCED_NODES_FIELD_NUMBER: _ClassVar[int]
+    NUM_ACCEPTED_FORCED_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     epoch: int
     status: WorkStatus
@@ -293,4 +301,8 @@ class WorkResult(_message.Message):
     top_token_ids: _containers.RepeatedScalarFieldContainer[int]
     known_epoch: int
     features: _features_pb2.Features
-    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., status: _Optional[_Union[WorkStatus, str]] = ..., num_computed_tokens: _Optional[int] = ..., committed_token_ids: _Optional[_Iterable[int]] = ..., accepted_nodes: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[_sampling_pb2.FinishReason, str]] = ..., stop_token_id: _Optional[int] = ..., row_token_ids: _Optional[_Iterable[int]] = ..., top_token_ids: _Optional[_Iterable[int]] = ..., known_epoch: _Optional[int] = ..., features: _Optional[_Union[_features_pb2.Features, _Mapping]] = ...) -> None: ...
+    logprobs: _sampling_pb2.Logprobs
+    prompt_logprobs: _sampling_pb2.Logprobs
+    num_forced_nodes: int
+    num_accepted_forced: int
+    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., status: _Optional[_Union[WorkStatus, str]] = ..., num_computed_tokens: _Optional[int] = ..., committed_token_ids: _Optional[_Iterable[int]] = ..., accepted_nodes: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[_sampling_pb2.FinishReason, str]] = ..., stop_token_id: _Optional[int] = ..., row_token_ids: _Optional[_Iterable[int]] = ..., top_token_ids: _Optional[_Iterable[int]] = ..., known_epoch: _Optional[int] = ..., features: _Optional[_Union[_features_pb2.Features, _Mapping]] = ..., logprobs: _Optional[_Union[_sampling_pb2.Logprobs, _Mapping]] = ..., prompt_logprobs: _Optional[_Union[_sampling_pb2.Logprobs, _Mapping]] = ..., num_forced_nodes: _Optional[int] = ..., num_accepted_forced: _Optional[int] = ...) -> None: ...

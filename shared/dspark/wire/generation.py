@@ -5,6 +5,7 @@ from __future__ import annotations
 from dspark.generation import RequestSpec, StreamEvent, TokenChunk, TokensComplete
 from dspark.sampling import FinishReason
 from dspark.v1 import scheduler_service_pb2 as pb
+from dspark.wire.logprobs import logprobs_from_proto, logprobs_to_proto
 from dspark.wire.sampling import (
     breakdown_from_proto,
     breakdown_to_proto,
@@ -60,7 +61,11 @@ def request_from_proto(message: pb.SchedulerServiceGenerateRequest) -> RequestSp
 def event_to_proto(event: StreamEvent) -> pb.SchedulerServiceGenerateResponse:
     if isinstance(event, TokenChunk):
         chunk = pb.TokenChunk(
-            token_ids=event.token_ids, num_accepted=event.num_accepted, arithmetic=event.arithmetic
+            token_ids=event.token_ids,
+            num_accepted=event.num_accepted,
+            arithmetic=event.arithmetic,
+            logprobs=logprobs_to_proto(event.logprobs),
+            prompt_logprobs=logprobs_to_proto(event.prompt_logprobs),
         )
         return pb.SchedulerServiceGenerateResponse(chunk=chunk)
     return pb.SchedulerServiceGenerateResponse(complete=_complete_to_proto(event))
@@ -69,7 +74,13 @@ def event_to_proto(event: StreamEvent) -> pb.SchedulerServiceGenerateResponse:
 def event_from_proto(message: pb.SchedulerServiceGenerateResponse) -> StreamEvent:
     if message.WhichOneof("event") == "chunk":
         chunk = message.chunk
-        return TokenChunk(tuple(chunk.token_ids), chunk.num_accepted, chunk.arithmetic)
+        return TokenChunk(
+            tuple(chunk.token_ids),
+            chunk.num_accepted,
+            chunk.arithmetic,
+            logprobs_from_proto(chunk.logprobs),
+            logprobs_from_proto(chunk.prompt_logprobs),
+        )
     return _complete_from_proto(message.complete)
 
 

@@ -17,6 +17,8 @@ from dspark.sampling import (
     Usage,
 )
 from dspark.v1 import sampling_pb2 as pb
+from dspark.wire.sampling_options import options_to_proto, stated_lists, stated_options
+from dspark.wire.structured_output import structured_from_proto, structured_to_proto
 
 _FINISH_TO_PROTO = {
     FinishReason.STOP: pb.FINISH_REASON_STOP,
@@ -55,7 +57,7 @@ def request_class_from_proto(value: pb.RequestClass) -> RequestClass:
 
 
 def sampling_to_proto(params: SamplingParams) -> pb.SamplingParams:
-    return pb.SamplingParams(
+    message = pb.SamplingParams(
         temperature=params.temperature,
         top_k=params.top_k,
         top_p=params.top_p,
@@ -64,7 +66,10 @@ def sampling_to_proto(params: SamplingParams) -> pb.SamplingParams:
         max_tokens=params.max_tokens,
         stop_token_ids=sorted(params.stop_token_ids),
         ignore_eos=params.ignore_eos,
+        structured=None if params.structured is None else structured_to_proto(params.structured),
     )
+    options_to_proto(params, message)
+    return message
 
 
 def stated_scalars(message: pb.SamplingParams) -> dict[str, Any]:
@@ -73,12 +78,25 @@ def stated_scalars(message: pb.SamplingParams) -> dict[str, Any]:
 
 
 def sampling_from_proto(message: pb.SamplingParams) -> SamplingParams:
-    """Between services every scalar is set; raises InvalidArgument naming one that is not."""
+    """Between services every scalar of SAMPLING_SCALARS is set; raises InvalidArgument naming one
+    that is not.
+    """
     stated = stated_scalars(message)
     for name in SAMPLING_SCALARS:
         if name not in stated:
             raise InvalidArgument(f"sampling.{name}", "must be set between services")
-    return SamplingParams(stop_token_ids=frozenset(message.stop_token_ids), **stated)
+    lists = stated_lists(message)
+    lists["allowed_token_ids"] = frozenset(lists["allowed_token_ids"])
+    structured = None
+    if message.HasField("structured"):
+        structured = structured_from_proto(message.structured)
+    return SamplingParams(
+        stop_token_ids=frozenset(message.stop_token_ids),
+        structured=structured,
+        **stated,
+        **stated_options(message),
+        **lists,
+    )
 
 
 def speculation_to_proto(params: SpeculationParams) -> pb.SpeculationParams:

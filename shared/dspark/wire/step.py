@@ -16,6 +16,7 @@ from dspark.step import (
 from dspark.v1 import verifier_service_pb2 as pb
 from dspark.wire.features import features_from_proto, features_to_proto
 from dspark.wire.kv_blocks import layout_from_proto, layout_to_proto
+from dspark.wire.logprobs import logprobs_from_proto, logprobs_to_proto
 from dspark.wire.sampling import (
     finish_reason_from_proto,
     finish_reason_to_proto,
@@ -85,6 +86,7 @@ def _work_to_proto(work: SequenceWork) -> pb.SequenceWork:
         max_pending_rows=work.max_pending_rows,
         tree=tree_to_proto(work.tree),
         num_features=work.num_features,
+        max_forced_nodes=work.max_forced_nodes,
     )
 
 
@@ -96,6 +98,7 @@ def _work_from_proto(message: pb.SequenceWork) -> SequenceWork:
         max_pending_rows=message.max_pending_rows,
         tree=tree_from_proto(message.tree),
         num_features=message.num_features,
+        max_forced_nodes=message.max_forced_nodes,
     )
 
 
@@ -150,6 +153,10 @@ def _result_to_proto(result: WorkResult) -> pb.WorkResult:
         top_token_ids=result.top_token_ids,
         known_epoch=result.known_epoch,
         features=None if result.features is None else features_to_proto(result.features),
+        logprobs=logprobs_to_proto(result.logprobs),
+        prompt_logprobs=logprobs_to_proto(result.prompt_logprobs),
+        num_forced_nodes=result.num_forced_nodes,
+        num_accepted_forced=result.num_accepted_forced,
     )
 
 
@@ -167,6 +174,10 @@ def _result_from_proto(message: pb.WorkResult) -> WorkResult:
         top_token_ids=tuple(message.top_token_ids),
         known_epoch=message.known_epoch,
         features=features_from_proto(message.features),
+        logprobs=logprobs_from_proto(message.logprobs),
+        prompt_logprobs=logprobs_from_proto(message.prompt_logprobs),
+        num_forced_nodes=message.num_forced_nodes,
+        num_accepted_forced=message.num_accepted_forced,
     )
 
 
@@ -194,6 +205,7 @@ def verifier_info_to_proto(info: VerifierInfo) -> pb.GetVerifierInfoResponse:
         instance_id=info.instance_id,
         is_ending=info.is_ending,
         kv_layout=None if info.kv_layout is None else layout_to_proto(info.kv_layout),
+        can_structure=info.can_structure,
     )
 
 
@@ -220,4 +232,5 @@ def verifier_info_from_proto(message: pb.GetVerifierInfoResponse) -> VerifierInf
         instance_id=message.instance_id,
         is_ending=message.is_ending,
         kv_layout=layout_from_proto(message.kv_layout) if message.HasField("kv_layout") else None,
+        can_structure=message.can_structure,
     )

@@ -190,3 +190,47 @@ def test_a_class_is_itself_or_its_word() -> None:
 def test_top_k_of_minus_1_means_all() -> None:
     assert request_to_proto("x", {"top_k": -1}).sampling.top_k == 0
     assert request_to_proto("x", {"top_k": -1}).sampling.HasField("top_k")
+
+
+def test_options_that_change_logits_land_in_their_fields() -> None:
+    request = request_to_proto(
+        "hi",
+        {
+            "repetition_penalty": 1.5,
+            "presence_penalty": -1,
+            "frequency_penalty": 0.5,
+            "logit_bias": {7: -100, 9: 1.5},
+            "bad_words": ["no", [1, 2]],
+            "allowed_token_ids": [4, 5],
+            "min_tokens": 3,
+            "logprobs": 0,
+            "prompt_logprobs": 2,
+        },
+    )
+    sampling = request.sampling
+    assert (sampling.repetition_penalty, sampling.presence_penalty) == (1.5, -1)
+    assert [(b.token_id, b.bias) for b in sampling.logit_bias] == [(7, -100), (9, 1.5)]
+    assert list(request.bad_words) == ["no"]
+    assert [list(word.token_ids) for word in sampling.bad_words] == [[1, 2]]
+    assert (list(sampling.allowed_token_ids), sampling.min_tokens) == ([4, 5], 3)
+    assert sampling.HasField("logprobs") and sampling.prompt_logprobs == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("logit_bias", [1]),
+        ("logit_bias", {"a": 1}),
+        ("logit_bias", {-1: 1}),
+        ("bad_words", "no"),
+        ("bad_words", [1]),
+        ("bad_words", [[-1]]),
+        ("allowed_token_ids", ["a"]),
+        ("min_tokens", -1),
+        ("logprobs", 1.5),
+    ],
+)
+def test_a_value_that_an_option_cannot_hold_names_it(field: str, value: Any) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        request_to_proto("hi", {field: value})  # type: ignore[misc]
+    assert caught.value.field == field

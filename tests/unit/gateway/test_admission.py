@@ -253,3 +253,81 @@ async def test_before_the_scheduler_is_ready_its_problem_is_the_answer(tmp_path:
     gateway = await _gateway(tmp_path, ScriptedSource(NotReady("loading")))
     with pytest.raises(NotReady, match="loading"):
         await gateway.admission.admit(ClientRequest("r", TextPrompt("x")))
+
+
+async def test_options_that_change_logits_go_to_the_verifier(tmp_path: Path) -> None:
+    request = await _admit(
+        tmp_path,
+        TextPrompt("a"),
+        repetition_penalty=1.5,
+        presence_penalty=-1,
+        frequency_penalty=0.5,
+        logit_bias=((7, -100),),
+        bad_word_texts=("no",),
+        bad_words=((1, 2),),
+        allowed_token_ids=(5, 6),
+        min_tokens=3,
+        logprobs=2,
+    )
+    sampling = request.sampling
+    assert (sampling.repetition_penalty, sampling.presence_penalty) == (1.5, -1)
+    assert (sampling.frequency_penalty, sampling.logit_bias) == (0.5, ((7, -100),))
+    assert sampling.bad_words == ((1, 2), tuple(b"no"))
+    assert (sampling.allowed_token_ids, sampling.min_tokens) == (frozenset({5, 6}), 3)
+    assert (sampling.logprobs, sampling.prompt_logprobs) == (2, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"prompt_logprobs": 3}, 3),
+        ({"logprobs": 2, "echo": True}, 2),
+        ({"logprobs": 2, "echo": True, "prompt_logprobs": 4}, 4),
+        ({"echo": True}, None),
+        ({"logprobs": 0, "echo": True}, 0),
+    ],
+)
+async def test_an_echo_with_logprobs_asks_for_those_of_the_prompt(
+    tmp_path: Path, fields: dict[str, Any], expected: int | None
+) -> None:
+    request = await _admit(tmp_path, TextPrompt("a"), **fields)
+    assert request.sampling.prompt_logprobs == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "fields"),
+    [
+        ("repetition_penalty", {"repetition_penalty": 0}),
+        ("repetition_penalty", {"repetition_penalty": 1e4}),
+        ("presence_penalty", {"presence_penalty": 2.1}),
+        ("frequency_penalty", {"frequency_penalty": -2.1}),
+        ("logit_bias", {"logit_bias": ((300, 1.0),)}),
+        ("logit_bias", {"logit_bias": ((1, 100.5),)}),
+        ("logit_bias", {"logit_bias": ((1, 10**400),)}),
+        ("logit_bias", {"logit_bias": ((1, 1.0), (1, 2.0))}),
+        ("logit_bias", {"logit_bias": tuple((i, 1.0) for i in range(1025))}),
+        ("bad_words", {"bad_word_texts": ("",)}),
+        ("bad_words", {"bad_word_texts": (" ",)}),
+        ("bad_words", {"bad_word_texts": ("x" * 257,)}),
+        ("bad_words", {"bad_word_texts": ("x",) * 257}),
+        ("bad_words", {"bad_words": ((),)}),
+        ("bad_words", {"bad_words": ((1, 300),)}),
+        ("bad_words", {"bad_words": ((5,), (6,)), "allowed_token_ids": (5, 6)}),
+        ("allowed_token_ids", {"allowed_token_ids": (-1,)}),
+        ("allowed_token_ids", {"allowed_token_ids": (300,)}),
+        ("min_tokens", {"min_tokens": -1}),
+        ("min_tokens", {"min_tokens": 2**40}),
+        ("min_tokens", {"min_tokens": 17}),
+        ("min_tokens", {"min_tokens": 1, "allowed_token_ids": (END,)}),
+        ("min_tokens", {"min_tokens": 1, "allowed_token_ids": (5,), "stop_token_ids": (5,)}),
+        ("logprobs", {"logprobs": 21}),
+        ("logprobs", {"logprobs": -1}),
+        ("prompt_logprobs", {"prompt_logprobs": 21}),
+    ],
+)
+async def test_an_option_out_of_range_is_refused_by_name(
+    tmp_path: Path, field: str, fields: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        await _admit(tmp_path, TextPrompt("a"), **fields)
+    assert caught.value.field == field

@@ -16,6 +16,7 @@ from dspark.gateway.parsing.call_formats import FORMATS
 from dspark.gateway.parsing.think_tags import Stage
 from dspark.gateway.text_assembly import TextAssembler, TextChunk
 from dspark.generation import TokenChunk
+from dspark.logprobs import TokenLogprobs
 from dspark.tool_calls import joined_calls
 from harness.byte_tokenizer import EOS, byte_tokenizer
 
@@ -38,7 +39,10 @@ def _run(assembler: AnswerAssembler, cuts: Sequence[int]) -> TextChunk:
     marks = [0, *sorted({cut for cut in cuts if cut < len(ANSWER)} - {0}), len(ANSWER)]
     for start, end in pairwise(marks):
         ids = tuple(ANSWER[start:end])
-        whole = whole.joined(assembler.push(TokenChunk(ids, len(ids) - 1)))
+        told = tuple(TokenLogprobs(-token / 8, 1) for token in ids)
+        prompt = (TokenLogprobs(-1.0, 1),) if start == 0 else ()
+        chunk = TokenChunk(ids, len(ids) - 1, logprobs=told, prompt_logprobs=prompt)
+        whole = whole.joined(assembler.push(chunk))
         if assembler.is_over:
             return whole
     return whole.joined(assembler.last_chunk())
@@ -54,6 +58,8 @@ def test_all_parts_of_an_answer(cuts: list[int], streams: bool) -> None:
     assert (whole.reasoning, whole.text) == ("Hm€", "Let me.Done.")
     assert [(c.name, c.arguments) for c in joined_calls(whole.calls)] == [("f", '{"a": "ü"}')] * 2
     assert list(whole.token_ids) == ANSWER
+    assert [-8 * told.logprob for told in whole.logprobs] == ANSWER
+    assert len(whole.prompt_logprobs) == 1
     assert assembler.has_calls and assembler.num_tokens == len(ANSWER)
     # "Hm", three bytes of a character, a line break, and the tag
     assert assembler.reasoning_tokens == 7
@@ -67,6 +73,7 @@ def test_an_answer_with_one_call_ends_with_the_token_that_completes_it(cuts: lis
     assert len(joined_calls(whole.calls)) == 1
     end = ANSWER.index(CALL_END) + 1
     assert list(whole.token_ids) == ANSWER[:end]
+    assert len(whole.logprobs) == len(whole.offsets) == end
     assert assembler.is_over and assembler.stop_string is None
     assert assembler.num_tokens == end
 

@@ -40,6 +40,11 @@ WRONG_TYPES: list[tuple[str, Any]] = [
     *[(name, value) for name in ("model", "user", "cache_salt") for value in (1, ["x"], "\ud800")],
     *[("stop", value) for value in (1, [1], ["a", None], {"a": 1}, "\ud800")],
     *[("stop_token_ids", value) for value in (3, "3")],
+    *[("min_tokens", value) for value in ("1", 1.5, True)],
+    *[("presence_penalty", value) for value in ("1", True, float("nan"))],
+    *[("bad_words", value) for value in ("x", [1], {"a": 1}, ["\ud800"])],
+    *[("allowed_token_ids", value) for value in (3, "3", [])],
+    *[("prompt_logprobs", value) for value in (True, "1", 1.0)],
     *[("speculation", value) for value in (True, "on", [])],
     *[("stream_options", value) for value in (True, [])],
     ("temperature", float("nan")),
@@ -49,7 +54,6 @@ WRONG_TYPES: list[tuple[str, Any]] = [
 # A value of each unsupported field that asks for something.
 ASKING: dict[str, Any] = {
     "n": 2,
-    "response_format": {"type": "json_object"},
 }
 
 
@@ -295,8 +299,8 @@ def test_an_unsupported_field_is_accepted_only_where_it_changes_nothing(
 
 @SURFACES
 def test_booleans_are_not_numbers(parse: Any) -> None:
-    for field, value in (("n", True), ("presence_penalty", False), ("echo", 0)):
-        with pytest.raises(UnsupportedField) as caught:
+    for field, value in (("n", True), ("presence_penalty", False), ("logit_bias", {"7": False})):
+        with pytest.raises(InvalidArgument) as caught:
             parse(**{field: value})
         assert caught.value.field == field
 
@@ -318,9 +322,11 @@ def test_a_logit_bias_of_zeros_is_accepted(parse: Any, bias: Any) -> None:
 
 
 @SURFACES
-@pytest.mark.parametrize("bias", [{"7": 0, "9": 1}, {"7": False}, {"7": None}, {"7": "0"}, [], 0])
-def test_any_other_logit_bias_is_refused(parse: Any, bias: Any) -> None:
-    with pytest.raises(UnsupportedField) as caught:
+@pytest.mark.parametrize(
+    "bias", [{"x": 1}, {"-7": 1}, {"": 1}, {"1" * 11: 1}, {"7": None}, {"7": "0"}, [], 0]
+)
+def test_a_malformed_logit_bias_is_refused(parse: Any, bias: Any) -> None:
+    with pytest.raises(InvalidArgument) as caught:
         parse(logit_bias=bias)
     assert caught.value.field == "logit_bias"
 
@@ -384,3 +390,59 @@ def test_a_tier_that_there_is_none_of_is_refused_by_name(tier: str) -> None:
 
 def test_a_user_is_passed_on() -> None:
     assert (_completion(user="u").user, _completion(user=None).user) == ("u", "")
+
+
+@SURFACES
+def test_options_that_change_logits_are_mapped(parse: Any) -> None:
+    client = parse(
+        repetition_penalty=1.5,
+        presence_penalty=-1,
+        frequency_penalty=0.5,
+        logit_bias={"7": -100, "9": 1.5, "11": 0},
+        bad_words=["no", "never"],
+        allowed_token_ids=[1, 2],
+        min_tokens=3,
+        prompt_logprobs=0,
+    )
+    assert client.repetition_penalty == 1.5
+    assert (client.presence_penalty, client.frequency_penalty) == (-1, 0.5)
+    assert client.logit_bias == ((7, -100), (9, 1.5))
+    assert client.bad_word_texts == ("no", "never")
+    assert (client.allowed_token_ids, client.min_tokens) == ((1, 2), 3)
+    assert client.prompt_logprobs == 0
+
+
+def test_logprobs_are_a_number_for_completions_and_two_fields_for_chat() -> None:
+    assert _completion().logprobs is None
+    assert _completion(logprobs=0).logprobs == 0
+    assert _chat(logprobs=False, top_logprobs=0).logprobs is None
+    assert _chat(logprobs=True).logprobs == 0
+    assert _chat(logprobs=True, top_logprobs=20).logprobs == 20
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"top_logprobs": 2},
+        {"logprobs": False, "top_logprobs": 2},
+        {"logprobs": True, "top_logprobs": 21},
+        {"logprobs": True, "top_logprobs": -1},
+    ],
+)
+def test_top_logprobs_need_logprobs_and_have_a_range(fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        _chat(**fields)
+    assert caught.value.field == "top_logprobs"
+
+
+@SURFACES
+def test_prompt_logprobs_do_not_come_in_a_stream(parse: Any) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        parse(prompt_logprobs=1, stream=True)
+    assert caught.value.field == "prompt_logprobs"
+
+
+def test_only_completions_echo() -> None:
+    assert _completion(echo=True).echo
+    with pytest.raises(UnsupportedField):
+        _chat(echo=True)

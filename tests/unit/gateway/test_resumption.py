@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -21,6 +21,7 @@ from dspark.gateway import resumption
 from dspark.gateway.resumption import resumed_stream
 from dspark.gateway.token_source import GenerationRequest
 from dspark.generation import StreamEvent, TokenChunk, TokensComplete
+from dspark.logprobs import TokenLogprobs
 from dspark.sampling import FinishReason, SamplingParams, SpeculationStats, StepBreakdown, Usage
 
 TOKENS = (5, 6, 7, 8, 9, 10)
@@ -169,3 +170,23 @@ async def test_a_lost_end_after_a_stop_token_names_it() -> None:
     assert tokens == TOKENS[:2]
     assert (end.finish_reason, end.stop_token_id) == (FinishReason.STOP, TOKENS[1])
     assert end.usage.completion_tokens == 2
+
+
+async def test_logprobs_go_on_where_the_tokens_do() -> None:
+    class Telling(FlakySource):
+        async def generate(
+            self, request: GenerationRequest, timeout_s: float | None
+        ) -> AsyncGenerator[StreamEvent, None]:
+            async for event in super().generate(request, timeout_s):
+                if isinstance(event, TokenChunk):
+                    told = tuple(TokenLogprobs(-float(token), 1) for token in event.token_ids)
+                    event = replace(event, logprobs=told)
+                yield event
+
+    source = Telling([(2, LOST), (1, LOST)])
+    request = replace(REQUEST, sampling=replace(REQUEST.sampling, logprobs=0, min_tokens=4))
+    events = [event async for event in resumed_stream(source, request, frozenset(), 10.0)]
+    told = [each for event in events[:-1] for each in event.logprobs]  # type: ignore[union-attr]
+    assert [-each.logprob for each in told] == list(TOKENS)
+    assert [r.committed_token_ids for r in source.requests] == [(), TOKENS[:2], TOKENS[:3]]
+    assert {r.sampling for r in source.requests} == {request.sampling}

@@ -9,6 +9,7 @@ import pytest
 from dspark.gateway.detokenizer import IncrementalDetokenizer
 from dspark.gateway.text_assembly import TextAssembler, TextChunk
 from dspark.generation import TokenChunk
+from dspark.logprobs import TokenLogprobs
 from harness.byte_tokenizer import EOS, byte_tokenizer
 from harness.fake_scheduler import runs_of
 
@@ -116,3 +117,40 @@ def test_a_stop_token_can_stay_in_the_text() -> None:
         decoder = IncrementalDetokenizer(TOKENIZER.decode, {END})
         assembler = TextAssembler(decoder, {ord("!")}, include_stop=include_stop)
         assert _run(assembler, run)[0] == expected
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+def test_a_stop_string_among_the_first_tokens_is_text(size: int) -> None:
+    assembler = TextAssembler(
+        IncrementalDetokenizer(TOKENIZER.decode, {END}), {END}, ["STOP"], min_tokens=8
+    )
+    text, ids, _ = _run(assembler, runs_of("one STOP two STOP three", size))
+    assert (text, assembler.stop_string) == ("one STOP two ", "STOP")
+    assert bytes(ids) == b"one STOP two STOP"
+
+
+def test_a_stop_string_may_begin_among_the_first_tokens() -> None:
+    assembler = TextAssembler(
+        IncrementalDetokenizer(TOKENIZER.decode, {END}), {END}, ["STOP"], min_tokens=7
+    )
+    text, ids, _ = _run(assembler, runs_of("one STOP two", 3))
+    assert (text, bytes(ids)) == ("one ", b"one STOP")
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 20])
+@pytest.mark.parametrize("stops", [(), ("STOP",)])
+def test_logprobs_are_cut_as_the_ids_are(size: int, stops: tuple[str, ...]) -> None:
+    data = "é € STOP and more".encode()
+    assembler = _assembler(stops)
+    chunks: list[TextChunk] = []
+    for run in runs_of(data, size):
+        told = tuple(TokenLogprobs(-token / 8, 1) for token in run)
+        chunks.append(assembler.push(TokenChunk(tuple(run), logprobs=told)))
+        if assembler.stop_string is not None:
+            break
+    ids = [i for chunk in chunks for i in chunk.token_ids]
+    assert bytes(ids) == ("é € STOP".encode() if stops else data)
+    assert [-8 * told.logprob for chunk in chunks for told in chunk.logprobs] == ids
+    offsets = [offset for chunk in chunks for offset in chunk.offsets]
+    # Each token begins where the whole characters before it end.
+    assert offsets == [len(data[:place].decode(errors="ignore")) for place in range(len(ids))]

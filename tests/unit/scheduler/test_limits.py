@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,3 +70,10 @@ def test_sources_are_not_judged_before_they_are_known() -> None:
     unknown = Limits(vocab_size=10, max_model_len=20, max_pool_tokens=64)
     spec = make(speculation=SpeculationParams(sources=("medusa",)))
     assert unknown.check(spec) == spec
+
+
+def test_min_tokens_is_clamped_with_max_tokens() -> None:
+    spec = make(3, max_tokens=1000)
+    asked = replace(spec, sampling=replace(spec.sampling, min_tokens=900))
+    clamped = LIMITS.check(asked).sampling
+    assert (clamped.max_tokens, clamped.min_tokens) == (17, 17)

@@ -21,6 +21,15 @@ ACCEPTED: list[dict[str, Any]] = [
     {"seed": 2**64 - 1},
     {"max_tokens": 1},
     {"stop_token_ids": frozenset({0, 99})},
+    {"repetition_penalty": 1e-3},
+    {"repetition_penalty": 1e3},
+    {"presence_penalty": -2.0, "frequency_penalty": 2.0},
+    {"logit_bias": ((0, -100.0), (99, 100))},
+    {"logit_bias": tuple((token, 1.0) for token in range(100))},
+    {"bad_words": ((1,), (2,) * 256)},
+    {"allowed_token_ids": frozenset(range(100))},
+    {"min_tokens": 16},
+    {"logprobs": 0, "prompt_logprobs": 20},
 ]
 REFUSED: list[tuple[str, Any]] = [
     ("temperature", -0.1),
@@ -35,6 +44,27 @@ REFUSED: list[tuple[str, Any]] = [
     ("max_tokens", 0),
     ("stop_token_ids", frozenset({100})),
     ("stop_token_ids", frozenset({-1})),
+    ("repetition_penalty", 0.0),
+    ("repetition_penalty", -1.0),
+    ("repetition_penalty", 1001.0),
+    ("logit_bias", ((100, 1.0),)),
+    ("logit_bias", ((1, 101.0),)),
+    ("logit_bias", ((1, math.nan),)),
+    ("logit_bias", ((1, 1.0), (1, 1.0))),
+    ("bad_words", ((),)),
+    ("bad_words", ((1,) * 257,)),
+    ("bad_words", ((1,),) * 1025),
+    ("bad_words", ((100,),)),
+    ("allowed_token_ids", frozenset({100})),
+    ("min_tokens", -1),
+    ("min_tokens", 17),
+    ("logprobs", 21),
+    ("logprobs", -1),
+    ("prompt_logprobs", 21),
+    *itertools.product(
+        ("repetition_penalty", "presence_penalty", "frequency_penalty"), (math.nan, math.inf)
+    ),
+    *itertools.product(("presence_penalty", "frequency_penalty"), (-2.1, 2.1)),
     *itertools.product(("temperature", "top_p", "min_p"), (math.nan, math.inf)),
 ]
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dspark import generation, proposal, sampling, step
 from dspark.errors import InvalidArgument
 from dspark.features import Features
+from dspark.logprobs import TokenLogprobs
 from dspark.request_class import RequestClass
 from dspark.v1 import candidates_service_pb2, sampling_pb2, tensor_pb2
 from dspark.wire import features as wire_features
@@ -56,7 +57,27 @@ SAMPLING = st.builds(
     max_tokens=U32,
     stop_token_ids=st.frozensets(U32, max_size=4),
     ignore_eos=st.booleans(),
+    repetition_penalty=F32,
+    presence_penalty=F32,
+    frequency_penalty=F32,
+    logit_bias=tuples_of(st.tuples(U32, F32)),
+    bad_words=tuples_of(TOKENS),
+    allowed_token_ids=st.frozensets(U32, max_size=4),
+    min_tokens=U32,
+    logprobs=st.none() | U32,
+    prompt_logprobs=st.none() | U32,
 )
+
+
+@st.composite
+def some_logprobs(draw: st.DrawFn) -> tuple[TokenLogprobs, ...]:
+    """Of any number of tokens, with equally many likely ones each."""
+    num_top = draw(st.integers(0, 3))
+    ids = st.lists(U32, min_size=num_top, max_size=num_top).map(tuple)
+    values = st.lists(F32, min_size=num_top, max_size=num_top).map(tuple)
+    return draw(tuples_of(st.builds(TokenLogprobs, F32, U32, ids, values)))
+
+
 SPECULATION = st.builds(
     sampling.SpeculationParams,
     enabled=st.booleans(),
@@ -102,6 +123,8 @@ OUTCOME = st.builds(
             row_token_ids=TOKENS,
             top_token_ids=TOKENS,
             features=st.none() | some_features(),
+            logprobs=some_logprobs(),
+            prompt_logprobs=some_logprobs(),
         )
     ),
     queue_ns=U64,
@@ -141,7 +164,15 @@ REQUEST = st.builds(
     request_class=st.sampled_from(RequestClass),
     tenant=NAMES,
 )
-EVENT = st.builds(generation.TokenChunk, TOKENS, U32) | st.builds(
+CHUNK = st.builds(
+    generation.TokenChunk,
+    TOKENS,
+    U32,
+    NAMES,
+    logprobs=some_logprobs(),
+    prompt_logprobs=some_logprobs(),
+)
+EVENT = CHUNK | st.builds(
     generation.TokensComplete,
     finish_reason=st.sampled_from(sampling.FinishReason),
     stop_token_id=st.none() | U32,
@@ -281,3 +312,8 @@ def test_a_class_that_is_not_set_is_interactive_and_an_unknown_one_is_refused() 
     with pytest.raises(InvalidArgument) as caught:
         wire_sampling.request_class_from_proto(7)  # type: ignore[arg-type]
     assert caught.value.field == "request_class"
+
+
+def test_sampling_without_options_is_no_longer_than_before_there_were_any() -> None:
+    message = wire_sampling.sampling_to_proto(sampling.SamplingParams())
+    assert {field.number for field, _ in message.ListFields()} <= set(range(1, 9))

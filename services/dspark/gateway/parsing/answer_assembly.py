@@ -46,10 +46,10 @@ class AnswerAssembler:
         return self._reasoning.num_tokens
 
     def push(self, tokens: TokenChunk) -> TextChunk:
-        chunk = TextChunk("")
+        chunk = TextChunk("", prompt_logprobs=tokens.prompt_logprobs)
         for place, token_id in enumerate(tokens.token_ids):
             is_accepted = int(place < tokens.num_accepted)
-            one = replace(tokens, token_ids=(token_id,), num_accepted=is_accepted)
+            one = TokenChunk((token_id,), is_accepted, logprobs=tokens.logprobs[place : place + 1])
             chunk = chunk.joined(self._read(self._text.push(one)))
             if self.is_over:
                 break

@@ -25,6 +25,8 @@ from dspark.verifier.model.target_model import Runner
 from dspark.verifier.model.weight_format import load_dtype, weight_format
 from dspark.verifier.native.cpu_count import usable_cpus
 from dspark.verifier.native.library import Team
+from dspark.verifier.structure.compiler import NoStructures, Structures
+from dspark.verifier.structure.loading import load_structures
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +82,16 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
         max_step_rows=max_step_rows,
         verify_costs=costs,
         pruner=pruner,
+        structures=_structures(config, checkpoint, runner),
     )
+
+
+def _structures(config: VerifierConfig, checkpoint: Checkpoint, runner: Runner) -> Structures:
+    directory = checkpoint.files[0].parent
+    # Beside a single file there may be the tokenizer of another model.
+    if not (directory / "config.json").samefile(checkpoint.files[0]):
+        return NoStructures()
+    return load_structures(directory, runner.vocab_size, runner.eos_token_ids, config.grammar_cache)
 
 
 def _record(config: VerifierConfig, runner: Runner, exactness: str, progress: Progress) -> None:

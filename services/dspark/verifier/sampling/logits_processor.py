@@ -15,6 +15,8 @@ class LogitsProcessor(Protocol):
     def __call__(self, logits: NDArray[np.float32], path: Sequence[int]) -> None:
         """Change ``logits`` [vocab_size] in place.
 
-        ``path`` has the tokens committed since the walk began, so each row sees its own past.
+        ``path`` has the tokens committed since the walk began, so each row sees its own past. The
+        result depends on the sequence and the path alone: log-probabilities ask again for paths
+        that were drawn along.
         """
         ...

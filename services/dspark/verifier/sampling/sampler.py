@@ -32,25 +32,30 @@ class Sampler:
     """
 
     def __init__(self, params: SamplingParams, processors: Sequence[LogitsProcessor] = ()) -> None:
-        self._params = params
+        self.params = params
         self._processors = tuple(processors)
 
-    def draw(self, logits: Logits, position: int, path: Sequence[int]) -> int:
-        """The token at absolute ``position``, from logits [vocab_size]; raises BadLogits."""
+    def processed(self, logits: Logits, path: Sequence[int]) -> Logits:
+        """What is drawn from: the logits themselves where nothing changes them, else a copy."""
         if self._processors:
             logits = logits.copy()
             for processor in self._processors:
                 processor(logits, path)
+        return logits
+
+    def draw(self, logits: Logits, position: int, path: Sequence[int]) -> int:
+        """The token at absolute ``position``, from logits [vocab_size]; raises BadLogits."""
+        logits = self.processed(logits, path)
         top = int(logits.argmax())
         if not np.isfinite(logits[top]):
             raise BadLogits(f"the largest logit at position {position} is {logits[top]}")
-        if self._params.temperature == 0.0:
+        if self.params.temperature == 0.0:
             return top
-        return self._draw_with_noise(logits, KeyedNoise(self._params.seed, position))
+        return self._draw_with_noise(logits, KeyedNoise(self.params.seed, position))
 
     def _draw_with_noise(self, logits: Logits, noise: KeyedNoise) -> int:
-        survivors = surviving_tokens(logits, self._params)
-        return perturbed_argmax(logits, survivors, self._params.temperature, noise)
+        survivors = surviving_tokens(logits, self.params)
+        return perturbed_argmax(logits, survivors, self.params.temperature, noise)
 
 
 def perturbed_argmax(logits: Logits, ids: Ids | None, temperature: float, noise: KeyedNoise) -> int:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 _GROUP_SIZE = 64
 
 Ids = NDArray[np.int64]
-Logits = NDArray[np.float32]
+Logits = NDArray[np.float32] | NDArray[np.float64]
 
 
 def top_ids(logits: Logits, count: int) -> Ids:

@@ -8,6 +8,7 @@ part, so the drawn tokens cannot depend on them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,12 +19,20 @@ from dspark.token_tree import TokenTree
 from dspark.verifier.sampling.sampler import BadLogits, Sampler
 
 
+def _never(path: Sequence[int]) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class StopRules:
-    """What ends a sequence; ``num_remaining`` tokens, at least 1, may still be committed."""
+    """What ends a sequence; ``num_remaining`` tokens, at least 1, may still be committed.
+
+    ``is_complete`` says whether the text with the tokens committed since the walk began is whole.
+    """
 
     stop_token_ids: frozenset[int]
     num_remaining: int
+    is_complete: Callable[[Sequence[int]], bool] = _never
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +64,26 @@ def walk(
     committed: list[int] = []
     accepted: list[int] = []
     entry = 0
+    if rules.is_complete(committed):
+        return WalkResult((), (), FinishReason.STOP)
     while True:
         try:
             token_id = sampler.draw(logits[entry], base_len + len(committed), committed)
         except BadLogits:
             return WalkResult(tuple(committed), tuple(accepted), FinishReason.ERROR)
         committed.append(token_id)
-        reason = _finish_reason(token_id, len(committed), rules)
+        reason = _finish_reason(committed, rules)
         child = tree.children[entry].get(token_id) if len(tree) else None
         if reason is not None or child is None:
-            stop = token_id if reason is FinishReason.STOP else None
+            stop = token_id if token_id in rules.stop_token_ids else None
             return WalkResult(tuple(committed), tuple(accepted), reason, stop)
         accepted.append(child)
         entry = child
 
 
-def _finish_reason(token_id: int, num_committed: int, rules: StopRules) -> FinishReason | None:
-    if token_id in rules.stop_token_ids:
+def _finish_reason(committed: Sequence[int], rules: StopRules) -> FinishReason | None:
+    if committed[-1] in rules.stop_token_ids or rules.is_complete(committed):
         return FinishReason.STOP
-    if num_committed >= rules.num_remaining:
+    if len(committed) >= rules.num_remaining:
         return FinishReason.LENGTH
     return None
