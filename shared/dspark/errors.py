@@ -9,11 +9,13 @@ DSparkError
 ├── StaleStep              FAILED_PRECONDITION  409  step id older than the last one answered
 ├── DuplicateRequest       ALREADY_EXISTS       409
 ├── QueueFull              RESOURCE_EXHAUSTED   429  too many wait, or too many of this tenant
+├── RateLimited            RESOURCE_EXHAUSTED   429  the caller's API key runs or used enough
 ├── Overloaded             RESOURCE_EXHAUSTED   529  the wait would be longer than allowed
 ├── NotReady               UNAVAILABLE          503  starting
 │   └── Draining           UNAVAILABLE          503  shutting down
 ├── BackendUnavailable     UNAVAILABLE          503  the service behind does not answer
 ├── DeadlineExceeded       DEADLINE_EXCEEDED    504  the caller's deadline passed
+├── BodyTimeout            DEADLINE_EXCEEDED    408  the request's body did not come in time
 ├── Unauthenticated        UNAUTHENTICATED      401  no valid API key
 ├── PermissionDenied       PERMISSION_DENIED    403  the caller is known and may not do this
 ├── MessageTooLarge        RESOURCE_EXHAUSTED   413  the request is over a limit in bytes
@@ -138,6 +140,18 @@ class QueueFull(DSparkError):
     retry_after_s = 1
 
 
+class RateLimited(DSparkError):
+    """The caller's API key runs, or has used, as much as it may; ``limit`` names which."""
+
+    reason = "RATE_LIMITED"
+    code = "RESOURCE_EXHAUSTED"
+    http_status = 429
+    retry_after_s = 1
+
+    def __init__(self, limit: str, problem: str) -> None:
+        super().__init__(problem, {"limit": limit})
+
+
 class Overloaded(DSparkError):
     """The request would wait longer than requests of its class may, whoever had sent it."""
 
@@ -182,6 +196,17 @@ class DeadlineExceeded(DSparkError):
     reason = "DEADLINE_EXCEEDED"
     code = "DEADLINE_EXCEEDED"
     http_status = 504
+
+
+class BodyTimeout(DSparkError):
+    """The request's body did not come in time."""
+
+    reason = "BODY_TIMEOUT"
+    code = "DEADLINE_EXCEEDED"
+    http_status = 408
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the request's body did not come within {seconds:g} s")
 
 
 class Unauthenticated(DSparkError):

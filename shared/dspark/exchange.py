@@ -30,6 +30,11 @@ class Exchange(Generic[Request, Reply]):
         self._stream: Any = None
         self._turn = asyncio.Lock()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn is under way."""
+        return self._turn.locked()
+
     async def call(self, request: Request, timeout_s: float) -> Reply:
         """The reply; raises the service's DSparkError, or BackendUnavailable.
 

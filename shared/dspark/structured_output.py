@@ -61,6 +61,6 @@ class StructuredOutput:
         return cls(Structure.GRAMMAR, text)
 
     @property
-    def num_bytes(self) -> int:
+    def num_chars(self) -> int:
         """The size of all its texts."""
-        return len(self.text.encode()) + sum(len(text.encode()) for text in self.choices)
+        return len(self.text) + sum(map(len, self.choices))

@@ -63,7 +63,8 @@ class _Sequence:
 class FakeVerifier(FakeService):
     """Start it, point a scheduler at ``target``, read ``plans``.
 
-    ``forward_s`` gives the time of a pass by rows. A pass waits for ``hold``, if set.
+    ``forward_s`` gives the time of a pass by rows. A pass waits for ``hold``, if set. Passes of
+    several step loops take turns, and ``num_queued`` counts those that had to wait.
     """
 
     name: ClassVar[str] = "dspark.v1.VerifierService"
@@ -83,11 +84,14 @@ class FakeVerifier(FakeService):
     instance_id: str = "first"
     plans: list[StepPlan] = field(default_factory=list)
     max_used_blocks: int = 0
+    num_queued: int = 0
+    num_starved: int = 0
 
     def __post_init__(self) -> None:
         self.sequences: dict[str, _Sequence] = {}
         self._cache: set[tuple[str, tuple[int, ...]]] = set()
         self._steps: dict[str, tuple[int, asyncio.Task[StepOutcome]]] = {}
+        self._turn = asyncio.Lock()
 
     def add_to(self, server: aio.Server) -> None:
         pb_grpc.add_VerifierServiceServicer_to_server(_Servicer(self), server)
@@ -153,6 +157,11 @@ class FakeVerifier(FakeService):
         return await asyncio.shield(last[1])
 
     async def _run(self, plan: StepPlan) -> StepOutcome:
+        self.num_queued += self._turn.locked()
+        async with self._turn:
+            return await self._compute(plan)
+
+    async def _compute(self, plan: StepPlan) -> StepOutcome:
         self.plans.append(plan)
         cached = self._apply_membership(plan)
         num_rows = sum(min(w.max_pending_rows, 512) + len(w.tree) for w in plan.work)
@@ -162,6 +171,7 @@ class FakeVerifier(FakeService):
         if self.hold is not None:
             await self.hold.wait()
         results = tuple(self._results(plan))
+        self.num_starved += sum(result.status is WorkStatus.NO_BLOCKS for result in results)
         self.max_used_blocks = max(self.max_used_blocks, self.num_blocks - self.num_free_blocks)
         return StepOutcome(
             plan.step_id,

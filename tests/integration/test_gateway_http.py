@@ -277,7 +277,9 @@ async def test_a_body_over_the_limit_is_refused(tmp_path: Path) -> None:
     ("fields", "param", "code"),
     [
         ({"temprature": 1}, "temprature", "invalid_argument"),
-        ({"n": 2}, "n", "unsupported_field"),
+        ({"n": 0}, "n", "invalid_argument"),
+        ({"n": 10**6}, "n", "invalid_argument"),
+        ({"best_of": 2}, "best_of", "unsupported_field"),
         ({"temperature": "hot"}, "temperature", "invalid_argument"),
         ({"temperature": -1}, "temperature", "invalid_argument"),
         ({"prompt": ""}, "prompt", "invalid_argument"),

@@ -59,7 +59,7 @@ async def test_errors_become_its_exceptions(
     client: openai.AsyncOpenAI, stack: GatewayStack
 ) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
-        await client.completions.create(model=MODEL, prompt="hi", n=3)
+        await client.completions.create(model=MODEL, prompt="hi", n=300)
     assert caught.value.param == "n"
     with pytest.raises(openai.NotFoundError) as missing:
         await client.completions.create(model="other", prompt="hi")

@@ -289,12 +289,11 @@ async def test_requests_leave_a_worker_that_fails_in_an_unforeseen_way(
         failing = both.scheduler.server.scheduler.pool.workers[0]
         tasks = both.begin()
         await both.both_run()
-        loop = failing._loop
-        assert loop is not None
+        loop = failing._loops[0]
         monkeypatch.setattr(loop, "step", None)
         monkeypatch.setattr(loop, "_refused", None)
         check(await gather(tasks))
-        await until(lambda: failing.is_serving and failing._loop is not loop)
+        await until(lambda: failing.is_serving and failing._loops[0] is not loop)
         check(await gather(both.begin()))
 
 
@@ -303,7 +302,7 @@ async def test_a_worker_ends_also_if_its_verifier_is_lost_at_that_moment(
 ) -> None:
     async with FakeVerifier() as verifier, running_scheduler(verifier.target) as scheduler:
         pool = scheduler.server.scheduler.pool
-        loop = pool.workers[0]._loop
+        loop = pool.workers[0]._loops[0]
         begun = asyncio.Event()
 
         async def step() -> None:

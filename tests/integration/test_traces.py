@@ -271,6 +271,23 @@ async def test_text_is_recorded_only_if_it_is_asked_for(
     assert PROMPT not in str([span.attributes for span in others])
 
 
+async def test_choices_are_one_tree_whose_root_tells_of_the_first(
+    tmp_path: Path, receiver: OtlpReceiver, load: Load
+) -> None:
+    captured = grpc_variables(receiver, OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT="true")
+    async with traced_stack(tmp_path, load, captured) as stack:
+        answer = await complete(stack, PARENT, n=3, temperature=0.9)
+        spans = await whole_trace(receiver, TRACE_ID)
+    assert_one_tree(spans, PARENT_SPAN)
+    assert len(named(spans, "generate")) == 3
+    (root,) = (span for span in spans if span.parent_id == PARENT_SPAN)
+    assert root.attributes["gen_ai.request.choice.count"] == 3
+    assert root.attributes["gen_ai.request.seed"] == answer["choices"][0]["seed"]
+    assert root.attributes["gen_ai.usage.output_tokens"] == 24
+    (told,) = json.loads(root.attributes["gen_ai.output.messages"])
+    assert told["parts"][0]["content"] == answer["choices"][0]["text"]
+
+
 async def test_http_protobuf_brings_the_same(
     tmp_path: Path, receiver: OtlpReceiver, load: Load
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from dspark.cli.failure import CliError
 from dspark.gateway.api_keys import digest_of, draw_key, parse_key
+from dspark.gateway.key_limits import LIMIT_FIELDS
 
 NAME = "keys"
 HELP = "make an API key"
@@ -24,6 +25,12 @@ def add_parser(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--name", required=True, help="whose key it is, for logs")
     create.add_argument("--expires", help="such as 90d, or 2027-01-31T00:00:00Z; default: never")
     create.add_argument("--tenant", help="keys of one tenant share caches; default: the name")
+    create.add_argument(
+        "--max-concurrency", type=int, help="choices that it may run at a time; default: any number"
+    )
+    create.add_argument(
+        "--tokens-per-minute", type=int, help="prompt and generated tokens; default: any number"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,10 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
         fields["expires"] = _expiry(arguments.expires)
     if arguments.tenant is not None:
         fields["tenant"] = arguments.tenant
+    for name in LIMIT_FIELDS:
+        if (limit := getattr(arguments, name)) is not None:
+            fields[name] = limit
     try:
         line = parse_key(fields).line()
     except ValueError as error:
-        raise CliError(f"--{error}", exit_code=2) from error
+        raise CliError(f"--{str(error).replace('_', '-')}", exit_code=2) from error
     print(f"key, shown only here: {key}", file=sys.stderr, flush=True)
     print(line)
     return 0

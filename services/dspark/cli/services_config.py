@@ -13,6 +13,7 @@ from dspark.gateway.parsing.call_formats import CHOICES as TOOL_PARSERS
 from dspark.gateway.parsing.reasoning_parsers import CHOICES as REASONING_PARSERS
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.policy import POLICIES
+from dspark.scheduler.wave_choice import WAVES
 from dspark.verifier.config import EXACTNESS, LOGPROBS_MODES, WEIGHT_DTYPES, VerifierConfig
 
 _GATEWAY = ("tool_parser", "reasoning_parser", "allow_chat_template")
@@ -21,6 +22,7 @@ _SCHEDULER = (
     "num_draft_tokens",
     "min_survival",
     "max_num_seqs",
+    "waves",
     "calibration_file",
     "decision_log",
 )
@@ -104,6 +106,12 @@ class ServicesConfig:
     block_size: int | None = _of(VerifierConfig, "block_size", "tokens in a KV block")
     max_num_seqs: int | None = _of(
         SchedulerConfig, "max_num_seqs", "largest number of running requests"
+    )
+    waves: str | None = _of(
+        SchedulerConfig,
+        "waves",
+        "waves in which requests take turns, so that one drafts while the other is verified",
+        choices=tuple(WAVES),
     )
     max_model_len: int | None = _of(
         VerifierConfig, "max_model_len", "largest number of tokens of a sequence; 0: the model's"

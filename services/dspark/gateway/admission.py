@@ -59,9 +59,18 @@ class Admission:
         self._monitor = monitor
         self._grammars = grammars
 
+    def check_model(self, model: str | None) -> None:
+        """Raises ModelNotFound for another model than the served one."""
+        if model is not None and model != self._config.model_name:
+            raise ModelNotFound(shortened(model), self._config.model_name)
+
+    async def encode(self, prompt: Prompt) -> tuple[int, ...]:
+        """The token ids of a prompt as it would be admitted, whether or not they fit."""
+        limit = self._monitor.require_info().max_request_tokens
+        return (await self._laid_out(prompt, limit))[0]
+
     async def admit(self, client: ClientRequest) -> Admitted:
-        if client.model is not None and client.model != self._config.model_name:
-            raise ModelNotFound(shortened(client.model), self._config.model_name)
+        self.check_model(client.model)
         self._check_stop_strings(client.stop_strings)
         check_bad_words(client.bad_word_texts)
         self._check_speculation(client.speculation)
@@ -144,9 +153,9 @@ class Admission:
                 raise InvalidArgument("stop", f"a stop string may have at most {limit} characters")
 
     async def _check_structure(self, wish: StructureWish) -> None:
-        size, limit = wish.output.num_bytes, self._config.max_grammar_bytes
+        size, limit = wish.output.num_chars, self._config.max_grammar_chars
         if size > limit:
-            raise InvalidArgument(wish.label, f"has {size} bytes; the limit is {limit}")
+            raise InvalidArgument(wish.label, f"has {size} characters; the limit is {limit}")
         if problem := await self._grammars.problem_of(wish.output):
             raise InvalidArgument(wish.label, problem)
 

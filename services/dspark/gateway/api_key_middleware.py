@@ -15,13 +15,18 @@ METRICS_PATH = "/metrics"
 _OPEN_PATHS = frozenset({"/health", "/ready"})
 
 
+def open_paths(metrics_are_open: bool) -> frozenset[str]:
+    """The paths that need no key."""
+    return _OPEN_PATHS | ({METRICS_PATH} if metrics_are_open else frozenset())
+
+
 class ApiKeyMiddleware:
     """Every path needs a key but /health, /ready and, with ``metrics_are_open``, /metrics."""
 
     def __init__(self, app: ASGIApp, keys: ApiKeys, metrics_are_open: bool) -> None:
         self._app = app
         self._keys = keys
-        self._open = _OPEN_PATHS | ({METRICS_PATH} if metrics_are_open else frozenset())
+        self._open = open_paths(metrics_are_open)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

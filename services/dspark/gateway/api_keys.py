@@ -1,7 +1,8 @@
 """API keys: who may call, by a file that holds hashes of keys and no key.
 
 A line of the file is a JSON object: ``{"name": "ci", "sha256": "9f86…"}``, with ``expires``
-(RFC 3339, with a time zone) and ``tenant`` (whose caches it shares; its name if unset) if wanted.
+(RFC 3339, with a time zone), ``tenant`` (whose caches it shares; its name if unset) and the limits
+``max_concurrency`` and ``tokens_per_minute`` if wanted.
 Empty lines and lines that begin with # say nothing.
 """
 
@@ -22,6 +23,7 @@ from typing import Any
 from dspark.config import SettingError
 from dspark.errors import Unauthenticated
 from dspark.gateway.caller import ANYBODY, Caller
+from dspark.gateway.key_limits import LIMIT_FIELDS, NO_LIMITS, KeyLimits, parse_limits
 from dspark.log_limiter import LogLimiter
 from dspark.watched_files import CHECK_S, WatchedFiles
 
@@ -32,7 +34,7 @@ PREFIX = "dspark_"
 _NUM_SECRET_BYTES = 32
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
-_FIELDS = {"name", "sha256", "expires", "tenant"}
+_FIELDS = {"name", "sha256", "expires", "tenant", *LIMIT_FIELDS}
 _SCHEME = "bearer "
 
 
@@ -44,15 +46,16 @@ class ApiKey:
     digest: bytes
     tenant: str
     expires: datetime.datetime | None = None
+    limits: KeyLimits = NO_LIMITS
 
     def line(self) -> str:
         """The line that says so."""
-        fields = {"name": self.name, "sha256": self.digest.hex()}
+        fields: dict[str, str | int] = {"name": self.name, "sha256": self.digest.hex()}
         if self.expires is not None:
             fields["expires"] = self.expires.isoformat()
         if self.tenant != self.name:
             fields["tenant"] = self.tenant
-        return json.dumps(fields)
+        return json.dumps(fields | self.limits.fields())
 
 
 class ApiKeys:
@@ -82,7 +85,7 @@ class ApiKeys:
             if self._limiter.is_due((error.message, peer)):
                 log.warning("refused a call from %s: %s", peer, error.message)
             raise
-        return Caller(key.name, key.tenant)
+        return Caller(key.name, key.tenant, key.limits)
 
 
 def draw_key() -> str:
@@ -107,6 +110,7 @@ def parse_key(fields: Any) -> ApiKey:
         digest=bytes.fromhex(_text(fields, "sha256", _DIGEST)),
         tenant=_text(fields, "tenant", _NAME) if "tenant" in fields else name,
         expires=parse_expiry(fields["expires"]) if "expires" in fields else None,
+        limits=parse_limits(fields),
     )
 
 

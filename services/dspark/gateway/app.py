@@ -12,21 +12,39 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from dspark.errors import DSparkError, InternalError
-from dspark.gateway.api_key_middleware import ApiKeyMiddleware
+from dspark.gateway import openapi_schemas as schemas
+from dspark.gateway.api_key_middleware import ApiKeyMiddleware, open_paths
 from dspark.gateway.completion_routes import CompletionRoutes
 from dspark.gateway.disconnect import ClientGone
 from dspark.gateway.gateway import Gateway
 from dspark.gateway.http_errors import CLIENT_GONE_STATUS, error_body, response_of
 from dspark.gateway.openai_chat_types import ChatBody
 from dspark.gateway.openai_types import CompletionBody
+from dspark.gateway.openapi_document import (
+    GENERATING,
+    READING,
+    Responses,
+    bearer_security,
+    errors,
+    path_parameter,
+    probed,
+    replies,
+)
+from dspark.gateway.openapi_schemas import Schema
+from dspark.gateway.refused_endpoints import embeddings
 from dspark.gateway.request_id import RequestIdMiddleware
 from dspark.gateway.request_trace import note_failure
 from dspark.gateway.response_counter import ResponseCounter
+from dspark.gateway.responses_routes import ResponsesRoutes
+from dspark.gateway.responses_types import ResponsesBody
 from dspark.gateway.shortened import shortened
 from dspark.gateway.status_routes import StatusRoutes
+from dspark.gateway.tokenization_routes import TokenizationRoutes
+from dspark.gateway.tokenization_types import DetokenizeBody, TokenizeBody
+from dspark.gateway.trace_echo import TraceEcho
 from dspark.gateway.trace_middleware import TraceMiddleware
 from dspark.telemetry import tracing
 
@@ -43,6 +61,7 @@ def make_app(gateway: Gateway, grpc_port: int | None) -> FastAPI:
         middleware=[
             *_tracing(gateway),
             Middleware(RequestIdMiddleware),
+            Middleware(TraceEcho),
             Middleware(ResponseCounter, counter=gateway.metrics.books.http_responses),
             *_api_keys(gateway),
         ],
@@ -53,24 +72,71 @@ def make_app(gateway: Gateway, grpc_port: int | None) -> FastAPI:
             Exception: _on_bug,
         },
     )
-    completion = CompletionRoutes(gateway)
-    _post(app, "/v1/completions", completion.completions, CompletionBody)
-    _post(app, "/v1/chat/completions", completion.chat_completions, ChatBody)
-    status = StatusRoutes(gateway, grpc_port)
-    _get(app, "/v1/models", status.models)
-    _get(app, "/v1/models/{model:path}", status.model)
-    _get(app, "/health", status.health)
-    _get(app, "/ready", status.ready)
-    _get(app, "/version", status.version)
-    _get(app, "/metrics", status.metrics)
+    _add_posts(app, gateway)
+    _add_gets(app, StatusRoutes(gateway, grpc_port))
+    if gateway.api_keys.are_needed:
+        bearer_security(app.openapi(), sorted(open_paths(_is_metrics_open(gateway))))
     return app
 
 
 def _api_keys(gateway: Gateway) -> list[Middleware]:
     if not gateway.api_keys.are_needed:
         return []
-    are_open = not gateway.config.metrics_need_key
+    are_open = _is_metrics_open(gateway)
     return [Middleware(ApiKeyMiddleware, keys=gateway.api_keys, metrics_are_open=are_open)]
+
+
+def _is_metrics_open(gateway: Gateway) -> bool:
+    return not gateway.config.metrics_need_key
+
+
+def _add_posts(app: FastAPI, gateway: Gateway) -> None:
+    completion, tokenization = CompletionRoutes(gateway), TokenizationRoutes(gateway)
+    responses = ResponsesRoutes(gateway)
+    answers: list[tuple[str, Endpoint, type[BaseModel], Schema]] = [
+        ("/v1/completions", completion.completions, CompletionBody, schemas.COMPLETION),
+        ("/v1/chat/completions", completion.chat_completions, ChatBody, schemas.CHAT),
+        ("/v1/responses", responses.create, ResponsesBody, schemas.RESPONSE),
+    ]
+    for path, endpoint, body, reply in answers:
+        _post(app, path, endpoint, body, replies(reply, GENERATING, can_stream=True))
+    tokens: list[tuple[str, Endpoint, type[BaseModel], Schema]] = [
+        ("/tokenize", tokenization.tokenize, TokenizeBody, schemas.TOKENS),
+        ("/detokenize", tokenization.detokenize, DetokenizeBody, schemas.DETOKENIZED),
+    ]
+    for path, endpoint, body, reply in tokens:
+        _post(app, path, endpoint, body, replies(reply, READING))
+    app.add_api_route(
+        "/v1/embeddings",
+        embeddings,
+        methods=["POST"],
+        response_model=None,
+        status_code=400,
+        responses=errors(400, 401),
+    )
+
+
+def _add_gets(app: FastAPI, status: StatusRoutes) -> None:
+    _get(app, "/v1/models", status.models, replies(schemas.MODELS))
+    _get(
+        app,
+        "/v1/models/{model:path}",
+        status.model,
+        replies(schemas.MODEL, [404]),
+        {"parameters": [path_parameter("model")]},
+    )
+    _get(app, "/health", status.health, probed(schemas.STATUS))
+    _get(app, "/ready", status.ready, probed(schemas.STATUS))
+    _get(app, "/version", status.version, replies(schemas.VERSION))
+    app.add_api_route(
+        "/metrics",
+        status.metrics,
+        methods=["GET"],
+        response_class=PlainTextResponse,
+        response_model=None,
+        responses=errors(400, 401),
+    )
+    _head(app, "/metrics", status.metrics)
 
 
 def _tracing(gateway: Gateway) -> list[Middleware]:
@@ -78,20 +144,44 @@ def _tracing(gateway: Gateway) -> list[Middleware]:
     return [Middleware(TraceMiddleware, model=gateway.config.model_name)] if is_on else []
 
 
-def _get(app: FastAPI, path: str, endpoint: Endpoint) -> None:
-    app.add_api_route(path, endpoint, methods=["GET"], response_model=None)
+def _get(
+    app: FastAPI,
+    path: str,
+    endpoint: Endpoint,
+    responses: Responses,
+    more: dict[str, Any] | None = None,
+) -> None:
+    app.add_api_route(
+        path,
+        endpoint,
+        methods=["GET"],
+        response_model=None,
+        responses=responses,
+        openapi_extra=more,
+    )
+    _head(app, path, endpoint)
+
+
+def _head(app: FastAPI, path: str, endpoint: Endpoint) -> None:
     # Apart, because a documented route needs one operation id for each method.
     app.add_api_route(
         path, endpoint, methods=["HEAD"], response_model=None, include_in_schema=False
     )
 
 
-def _post(app: FastAPI, path: str, endpoint: Endpoint, body: type[BaseModel]) -> None:
+def _post(
+    app: FastAPI, path: str, endpoint: Endpoint, body: type[BaseModel], responses: Responses
+) -> None:
     # Bodies are read and checked by the endpoints; the schema is for the documentation page.
     content = {"application/json": {"schema": _inline_schema(body)}}
     documented = {"requestBody": {"required": True, "content": content}}
     app.add_api_route(
-        path, endpoint, methods=["POST"], response_model=None, openapi_extra=documented
+        path,
+        endpoint,
+        methods=["POST"],
+        response_model=None,
+        responses=responses,
+        openapi_extra=documented,
     )
 
 

@@ -6,15 +6,18 @@ import hashlib
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from dspark.gateway.key_limits import NO_LIMITS, KeyLimits
+
 _USER_DIGEST_CHARS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The name of the API key, and the tenant whose caches its requests share."""
+    """The name of the API key, the tenant whose caches its requests share, and what it may use."""
 
     name: str = ""
     tenant: str = ""
+    limits: KeyLimits = NO_LIMITS
 
     def cache_salt(self, asked: str) -> str:
         """The salt of a request that asks for one: no tenant can name that of another."""

@@ -126,4 +126,5 @@ def _fields_of(prompt: ChatPrompt) -> Iterator[None]:
         yield
     except InvalidArgument as error:
         problem = error.message.removeprefix(f"{error.field}: ")
-        raise InvalidArgument(prompt.path + error.field, problem) from error
+        field = prompt.name if error.field == "messages" else error.field
+        raise InvalidArgument(prompt.path + field, problem) from error

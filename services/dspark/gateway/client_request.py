@@ -47,10 +47,11 @@ class ChatMessage:
 class ChatPrompt:
     """A conversation, and how it is laid out and answered.
 
-    ``path`` stands before the names of its fields in errors.
+    ``name`` is the messages' own in errors; ``path`` stands before all names there.
     """
 
     messages: tuple[ChatMessage, ...]
+    name: str = "messages"
     path: str = ""
     tools: tuple[Tool, ...] = ()
     # None means auto with tools, none without
@@ -69,7 +70,7 @@ class ChatPrompt:
     @property
     def label(self) -> str:
         """The client's name for the messages in errors."""
-        return f"{self.path}messages"
+        return self.path + self.name
 
 
 Prompt = TextPrompt | TokenPrompt | ChatPrompt

@@ -8,6 +8,7 @@ from pathlib import Path
 from dspark.config import setting
 from dspark.gateway.parsing.call_formats import CHOICES as TOOL_PARSERS
 from dspark.gateway.parsing.reasoning_parsers import CHOICES as REASONING_PARSERS
+from dspark.gateway.request_limits import RequestLimits
 from dspark.service_addresses import check_targets
 from dspark.telemetry.logs import LogSettings
 from dspark.transport_security.settings import (
@@ -16,6 +17,15 @@ from dspark.transport_security.settings import (
     check_all_or_none,
 )
 from dspark.transport_security.tls_files import TlsFiles
+
+_AT_LEAST_ONE = (
+    "max_body_bytes",
+    "max_stop_strings",
+    "max_stop_string_chars",
+    "max_choices",
+    "max_bias_entries",
+    "max_grammar_chars",
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,14 @@ class GatewayConfig(TransportSettings, LogSettings):
     max_body_bytes: int = setting(8 * 1024 * 1024, "largest HTTP request body or gRPC message")
     max_stop_strings: int = setting(64, "most stop strings of a request")
     max_stop_string_chars: int = setting(1024, "longest stop string")
-    max_grammar_bytes: int = setting(256 * 1024, "largest schema, grammar or list of choices")
+    max_choices: int = setting(128, "most choices of a request: its prompts times n")
+    max_bias_entries: int = setting(
+        4096, "most entries of logit_bias and other objects, bad_words and stop_token_ids"
+    )
+    max_grammar_chars: int = setting(
+        256 * 1024, "largest grammar, JSON schema or tool definitions of a request"
+    )
+    body_timeout_s: float = setting(60.0, "time for a request's body to come; 0 means no limit")
     tool_parser: str = setting(
         "auto", "format of tool calls; auto: by the model's chat template", choices=TOOL_PARSERS
     )
@@ -61,12 +78,7 @@ class GatewayConfig(TransportSettings, LogSettings):
         if not self.scheduler:
             raise ValueError("scheduler must name at least one address")
         check_targets(scheduler=self.scheduler)
-        for name in (
-            "max_body_bytes",
-            "max_stop_strings",
-            "max_stop_string_chars",
-            "max_grammar_bytes",
-        ):
+        for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if not 0 < self.chat_template_timeout_s < float("inf"):
@@ -77,7 +89,7 @@ class GatewayConfig(TransportSettings, LogSettings):
         ):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}")
-        for name in ("request_timeout_s", "drain_pause_s", "drain_s"):
+        for name in ("body_timeout_s", "request_timeout_s", "drain_pause_s", "drain_s"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be 0 or more seconds")
 
@@ -94,6 +106,16 @@ class GatewayConfig(TransportSettings, LogSettings):
             max_message_bytes=self.max_body_bytes,
             health_port=self.health_port,
             is_public=True,
+        )
+
+    @property
+    def request_limits(self) -> RequestLimits:
+        """How large the parts of a request may be."""
+        return RequestLimits(
+            max_choices=self.max_choices,
+            max_stop_strings=self.max_stop_strings,
+            max_bias_entries=self.max_bias_entries,
+            max_grammar_chars=self.max_grammar_chars,
         )
 
     @property

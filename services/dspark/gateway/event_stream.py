@@ -11,9 +11,10 @@ from starlette.types import Receive, Scope, Send
 from dspark.gateway.disconnect import ClientGone, cancel_on_disconnect
 
 
-def server_sent(data: str) -> bytes:
-    """One event."""
-    return f"data: {data}\n\n".encode()
+def server_sent(data: str, name: str = "") -> bytes:
+    """One event; a name is for surfaces that give their events one."""
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {data}\n\n".encode()
 
 
 class EventStreamResponse(Response):

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+from starlette.requests import Request
+
+from dspark.errors import DSparkError
 from dspark.gateway.admission import Admission
+from dspark.gateway.answers import Answers
 from dspark.gateway.api_keys import ApiKeys
 from dspark.gateway.chat_prompts import ChatPrompts, ChatSettings
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.generation import GenerationService
 from dspark.gateway.grammar_checker import GrammarChecker
+from dspark.gateway.json_body import read_object
 from dspark.gateway.lifecycle import Lifecycle
 from dspark.gateway.metrics import GatewayMetrics
 from dspark.gateway.scheduler_monitor import SchedulerMonitor
 from dspark.gateway.template_files import load_chat_templates
 from dspark.gateway.template_process import TemplateLimits
 from dspark.gateway.template_renderer import ProcessRenderer
-from dspark.gateway.token_source import TokenSource
+from dspark.gateway.token_source import SchedulerStatus, TokenSource
+from dspark.gateway.tokenization import Tokenization
 from dspark.gateway.tokenizer import TextTokenizer, special_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayStatus:
+    """How the server is; ``problem`` is empty while requests are served."""
+
+    version: str
+    problem: str
+    num_answering: int
+    # None while no scheduler answers
+    engine: SchedulerStatus | None
 
 
 @dataclass(frozen=True)
@@ -30,16 +50,34 @@ class Gateway:
     tokenizer: TextTokenizer
     monitor: SchedulerMonitor
     admission: Admission
-    generation: GenerationService
+    answers: Answers
+    tokenization: Tokenization
     metrics: GatewayMetrics
     lifecycle: Lifecycle
     api_keys: ApiKeys
     grammars: GrammarChecker
     renderer: ProcessRenderer
 
+    async def read_fields(self, request: Request) -> dict[str, Any]:
+        """The JSON object of a request's body; raises DSparkError for one over a limit."""
+        config = self.config
+        fields = await read_object(request, config.max_body_bytes, config.body_timeout_s or None)
+        config.request_limits.check(fields)
+        return fields
+
     @property
-    def is_ready(self) -> bool:
-        return self.monitor.is_ready and not self.lifecycle.is_draining
+    def problem(self) -> str:
+        """Why requests are not served; empty while they are."""
+        if self.lifecycle.is_draining:
+            return "draining"
+        problem = self.monitor.problem
+        return "" if problem is None else problem.for_strangers().message
+
+    async def status(self) -> GatewayStatus:
+        engine: SchedulerStatus | None = None
+        with contextlib.suppress(DSparkError):
+            engine = await self.source.status()
+        return GatewayStatus(version("dspark"), self.problem, self.lifecycle.num_running, engine)
 
 
 def make_gateway(config: GatewayConfig, source: TokenSource) -> Gateway:
@@ -61,13 +99,16 @@ def make_gateway(config: GatewayConfig, source: TokenSource) -> Gateway:
     metrics = GatewayMetrics(config.model_name, lifecycle)
     grammars = GrammarChecker(model_dir / "tokenizer.json")
     timeout_s = config.request_timeout_s or None
+    admission = Admission(config, tokenizer, chats, monitor, grammars)
+    generation = GenerationService(source, tokenizer, metrics.books, lifecycle, timeout_s)
     return Gateway(
         config=config,
         source=source,
         tokenizer=tokenizer,
         monitor=monitor,
-        admission=Admission(config, tokenizer, chats, monitor, grammars),
-        generation=GenerationService(source, tokenizer, metrics.books, lifecycle, timeout_s),
+        admission=admission,
+        answers=Answers(admission, generation, lifecycle, metrics.books, config.max_choices),
+        tokenization=Tokenization(admission, tokenizer, monitor),
         metrics=metrics,
         lifecycle=lifecycle,
         api_keys=ApiKeys(config.api_keys_file),

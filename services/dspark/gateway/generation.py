@@ -58,7 +58,10 @@ class GenerationService:
         try:
             with self._lifecycle.running():
                 yield Started(
-                    request.request_id, len(request.prompt_token_ids), request.sampling.seed
+                    request.request_id,
+                    len(request.prompt_token_ids),
+                    request.sampling.seed,
+                    request.prompt_token_ids,
                 )
                 async with aclosing(self._text_events(request, eos_token_ids, timer)) as events:
                     async for event in events:

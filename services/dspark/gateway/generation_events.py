@@ -15,6 +15,7 @@ class Started:
     request_id: str
     prompt_tokens: int
     seed: int
+    prompt_token_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from dspark.gateway.event_stream import server_sent
 _CODES = {
     "CONTEXT_LENGTH": "context_length_exceeded",
     "QUEUE_FULL": "rate_limit_exceeded",
+    "RATE_LIMITED": "rate_limit_exceeded",
     "UNAUTHENTICATED": "invalid_api_key",
 }
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -11,6 +11,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from grpc import aio
 
 from dspark.errors import InvalidArgument
+from dspark.gateway.choice_streams import ChoiceEvent
 from dspark.gateway.client_request import (
     ClientRequest,
     Prompt,
@@ -18,7 +19,7 @@ from dspark.gateway.client_request import (
     TextPrompt,
     TokenPrompt,
 )
-from dspark.gateway.gateway import Gateway
+from dspark.gateway.gateway import Gateway, GatewayStatus
 from dspark.gateway.generation_events import Completed, Started
 from dspark.gateway.request_id import check_request_id, draw_request_id
 from dspark.gateway.request_trace import CHAT, TEXT, current_trace, traced
@@ -44,6 +45,7 @@ from dspark.wire.sampling_options import stated_lists, stated_options
 from dspark.wire.structured_output import structured_from_proto
 
 SERVICE_NAME = "dspark.v1.InferenceService"
+_ENGINE_COUNTS = [field.name for field in pb.EngineStatus.DESCRIPTOR.fields]
 
 
 class InferenceServicer(pb_grpc.InferenceServiceServicer):
@@ -57,20 +59,23 @@ class InferenceServicer(pb_grpc.InferenceServiceServicer):
     ) -> AsyncIterator[pb.GenerateResponse]:
         operation = CHAT if request.WhichOneof("prompt") == "chat" else TEXT
         with traced(operation, self._gateway.config.model_name, carrier_of(context)):
-            self._gateway.lifecycle.check_accepting()
             client = client_request_from_proto(request)
             current.request_id.set(client.request_id)
             if (trace := current_trace()) is not None:
                 trace.asked(client, is_stream=True)
-            admitted = await self._gateway.admission.admit(client)
-            events = self._gateway.generation.run(admitted.request, admitted.info.eos_token_ids)
-            prompt, spell = admitted.request.prompt_token_ids, self._gateway.tokenizer.token_bytes
-            async with aclosing(events):
-                async for event in events:
-                    if isinstance(event, TextChunk):
-                        yield pb.GenerateResponse(chunk=chunk_to_proto(event, prompt, spell))
-                    else:
-                        yield event_to_proto(event, self._gateway.config.model_name)
+            n = request.n if request.HasField("n") else 1
+            self._gateway.config.request_limits.check_n(n)
+            async with aclosing(self._gateway.answers.run([client], n)) as events:
+                prompts: dict[int, Sequence[int]] = {}
+                async for item in events:
+                    if isinstance(item.event, Started):
+                        prompts[item.index] = item.event.prompt_token_ids
+                    yield event_to_proto(
+                        item,
+                        self._gateway.config.model_name,
+                        prompts[item.index],
+                        self._gateway.tokenizer.token_bytes,
+                    )
 
     async def ListModels(
         self, request: pb.ListModelsRequest, context: aio.ServicerContext[Any, Any]
@@ -84,10 +89,49 @@ class InferenceServicer(pb_grpc.InferenceServiceServicer):
         )
         return pb.ListModelsResponse(models=[card])
 
+    async def Tokenize(
+        self, request: pb.TokenizeRequest, context: aio.ServicerContext[Any, Any]
+    ) -> pb.TokenizeResponse:
+        refuse_unknown_fields({"": request})
+        tokenized = await self._gateway.tokenization.tokenize(
+            request.model or None,
+            _prompt(request),
+            add_special_tokens=request.add_special_tokens,
+            return_token_strs=request.return_token_strs,
+        )
+        return pb.TokenizeResponse(
+            token_ids=tokenized.token_ids,
+            token_strs=tokenized.token_strs,
+            max_model_len=tokenized.max_model_len,
+        )
+
+    async def Detokenize(
+        self, request: pb.DetokenizeRequest, context: aio.ServicerContext[Any, Any]
+    ) -> pb.DetokenizeResponse:
+        refuse_unknown_fields({"": request})
+        text = await self._gateway.tokenization.detokenize(
+            request.model or None, request.token_ids, "token_ids"
+        )
+        return pb.DetokenizeResponse(text=text)
+
+    async def GetStatus(
+        self, request: pb.GetStatusRequest, context: aio.ServicerContext[Any, Any]
+    ) -> pb.GetStatusResponse:
+        return status_to_proto(await self._gateway.status())
+
 
 def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:
     """Raises InvalidArgument for a field this server does not know."""
-    _refuse_unknown_fields(request)
+    parts: dict[str, Message] = {
+        "": request,
+        "sampling.": request.sampling,
+        "sampling.structured.": request.sampling.structured,
+        "speculation.": request.speculation,
+        "chat.": request.chat,
+        **{f"chat.messages[{i}].": m for i, m in enumerate(request.chat.messages)},
+        **{f"chat.tools[{i}].": tool for i, tool in enumerate(request.chat.tools)},
+    }
+    refuse_unknown_fields(parts)
     return ClientRequest(
         request_id=_request_id(request.request_id),
         prompt=_prompt(request),
@@ -116,24 +160,32 @@ def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:
     )
 
 
-def event_to_proto(event: Started | Completed, model: str) -> pb.GenerateResponse:
-    match event:
-        case Started():
+def event_to_proto(
+    item: ChoiceEvent, model: str, prompt_token_ids: Sequence[int], spell: Spell
+) -> pb.GenerateResponse:
+    """``prompt_token_ids`` are the choice's."""
+    index = item.index
+    match item.event:
+        case Started() as event:
             started = pb.GenerateStarted(
                 request_id=event.request_id,
                 model=model,
                 prompt_tokens=event.prompt_tokens,
                 seed=event.seed,
+                index=index,
             )
             return pb.GenerateResponse(started=started)
-        case Completed():
-            return pb.GenerateResponse(complete=_complete_to_proto(event))
+        case TextChunk() as chunk:
+            written = _chunk_to_proto(chunk, prompt_token_ids, spell)
+            written.index = index
+            return pb.GenerateResponse(chunk=written)
+        case Completed() as end:
+            return pb.GenerateResponse(complete=_complete_to_proto(end, index))
 
 
-def chunk_to_proto(
+def _chunk_to_proto(
     chunk: TextChunk, prompt_token_ids: Sequence[int], spell: Spell
 ) -> pb.GenerateChunk:
-    """``prompt_token_ids`` are the request's."""
     prompt = zip(prompt_token_ids[1:], chunk.prompt_logprobs, strict=False)
     return pb.GenerateChunk(
         text=chunk.text,
@@ -165,7 +217,20 @@ def _logprobs_to_proto(
     ]
 
 
-def _complete_to_proto(end: Completed) -> pb.GenerateComplete:
+def status_to_proto(status: GatewayStatus) -> pb.GetStatusResponse:
+    engine = status.engine
+    return pb.GetStatusResponse(
+        version=status.version,
+        is_ready=not status.problem,
+        problem=status.problem,
+        num_answering=status.num_answering,
+        engine=None
+        if engine is None
+        else pb.EngineStatus(**{name: getattr(engine, name) for name in _ENGINE_COUNTS}),
+    )
+
+
+def _complete_to_proto(end: Completed, index: int) -> pb.GenerateComplete:
     return pb.GenerateComplete(
         finish_reason=finish_reason_to_proto(end.finish_reason),
         stop_string=end.stop_reason if isinstance(end.stop_reason, str) else None,
@@ -175,6 +240,7 @@ def _complete_to_proto(end: Completed) -> pb.GenerateComplete:
         steps=breakdown_to_proto(end.steps) if end.steps else None,
         calls_tools=end.calls_tools,
         reasoning_tokens=end.reasoning_tokens,
+        index=index,
     )
 
 
@@ -182,16 +248,16 @@ def _request_id(given: str) -> str:
     return check_request_id(given, "request_id") if given else draw_request_id()
 
 
-def _prompt(request: pb.GenerateRequest) -> Prompt:
+def _prompt(request: pb.GenerateRequest | pb.TokenizeRequest) -> Prompt:
     match request.WhichOneof("prompt"):
         case "text":
             return TextPrompt(request.text, "text")
-        case "token_ids":
+        case "token_ids" if isinstance(request, pb.GenerateRequest):
             return TokenPrompt(tuple(request.token_ids.ids), "token_ids")
         case "chat":
             return chat_from_proto(request.chat)
         case _:
-            raise InvalidArgument("prompt", "one of text, token_ids and chat must be set")
+            raise InvalidArgument("prompt", f"one of {_prompts_of(request)} must be set")
 
 
 def _structure(sampling: SamplingParams) -> StructureWish | None:
@@ -201,16 +267,13 @@ def _structure(sampling: SamplingParams) -> StructureWish | None:
     return StructureWish(output, f"sampling.structured.{output.structure.value}")
 
 
-def _refuse_unknown_fields(request: pb.GenerateRequest) -> None:
-    parts: dict[str, Message] = {
-        "": request,
-        "sampling.": request.sampling,
-        "sampling.structured.": request.sampling.structured,
-        "speculation.": request.speculation,
-        "chat.": request.chat,
-        **{f"chat.messages[{i}].": m for i, m in enumerate(request.chat.messages)},
-        **{f"chat.tools[{i}].": tool for i, tool in enumerate(request.chat.tools)},
-    }
+def _prompts_of(request: Message) -> str:
+    *others, last = (field.name for field in request.DESCRIPTOR.oneofs_by_name["prompt"].fields)
+    return f"{', '.join(others)} and {last}"
+
+
+def refuse_unknown_fields(parts: Mapping[str, Message]) -> None:
+    """Raises InvalidArgument for a number that a part's contract does not know."""
     for path, message in parts.items():
         unknown = UnknownFieldSet(message)
         if len(unknown):

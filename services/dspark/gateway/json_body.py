@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections import Counter
@@ -9,7 +10,7 @@ from typing import Any, NoReturn
 
 from starlette.requests import ClientDisconnect, Request
 
-from dspark.errors import InvalidArgument, MessageTooLarge
+from dspark.errors import BodyTimeout, InvalidArgument, MessageTooLarge
 from dspark.gateway.body_encoding import check_encoding
 from dspark.gateway.disconnect import ClientGone
 from dspark.gateway.field_path import field_path, readable
@@ -17,13 +18,37 @@ from dspark.gateway.shortened import shortened
 from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
 
 FIELD = "body"
+MAX_KEYS = 100_000
+# Longer bodies are parsed on a thread, so that streams go on.
+_INLINE_BYTES = 256 * 1024
 
 
-async def read_object(request: Request, max_bytes: int) -> dict[str, Any]:
-    """Raises InvalidArgument for what is no JSON object, MessageTooLarge for what is too long, and
-    UnsupportedEncoding for what is not plain UTF-8."""
+async def read_object(
+    request: Request, max_bytes: int, timeout_s: float | None = None
+) -> dict[str, Any]:
+    """Raises InvalidArgument for what is no JSON object, MessageTooLarge for what is too long,
+    UnsupportedEncoding for what is not plain UTF-8, and BodyTimeout for what does not come."""
     check_encoding(request.headers)
-    body = await _read(request, max_bytes)
+    try:
+        async with asyncio.timeout(timeout_s):
+            body = await _read(request, max_bytes)
+    except TimeoutError:
+        raise BodyTimeout(timeout_s or 0.0) from None
+    if len(body) > _INLINE_BYTES:
+        _check_keys(body)
+        return await asyncio.to_thread(_object_of, body)
+    return _object_of(body)
+
+
+def _check_keys(body: bytes) -> None:
+    """Raises InvalidArgument for so many keys that to read them would hold up the streams."""
+    # Only keys have a colon behind their last quotation mark; inside a text it is escaped.
+    num_keys = sum(body.count(end) - body.count(b"\\" + end) for end in (b'":', b'" :'))
+    if num_keys > MAX_KEYS:
+        raise InvalidArgument(FIELD, f"has more than {MAX_KEYS} keys in its objects")
+
+
+def _object_of(body: bytes) -> dict[str, Any]:
     if not body:
         raise InvalidArgument(FIELD, "is empty; a JSON object is needed")
     ambiguous = _Ambiguous()

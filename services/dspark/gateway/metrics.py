@@ -55,6 +55,9 @@ RETRIES = _OWN.counter("retries", "Requests that were sent again before their fi
 RESUMPTIONS = _OWN.counter(
     "resumptions", "Streams that lost their scheduler and were taken up again."
 )
+KEY_REFUSALS = _OWN.counter(
+    "key_refusals", "Requests that a limit of their API key refused.", ("limit",)
+)
 SCHEDULER_UP = _OWN.gauge("scheduler_up", "1 if a scheduler answered for this scrape.")
 
 
@@ -106,5 +109,6 @@ class GatewayMetrics:
         books = self.books
         yield HTTP_RESPONSES.many(books.http_responses.items())
         yield FAILURES.many(((reason,), count) for reason, count in books.failures.items())
+        yield KEY_REFUSALS.many(((limit,), count) for limit, count in books.key_refusals.items())
         yield RETRIES.one(books.num_retries)
         yield RESUMPTIONS.one(books.num_resumptions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field, PlainValidator
+from pydantic import FailFast, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from dspark.errors import InvalidArgument
@@ -104,7 +104,7 @@ ToolChoiceField = Annotated[
 class ChatBody(CommonFields):
     """POST /v1/chat/completions."""
 
-    messages: list[Message] = Field(min_length=1)
+    messages: Annotated[list[Message], FailFast()] = Field(min_length=1)
     max_completion_tokens: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None

@@ -49,7 +49,7 @@ _NESTED = {
 def parse_completion(fields: Mapping[str, Any]) -> CompletionBody:
     """Raises InvalidArgument or UnsupportedField that names the field."""
     kept = drop_neutral(fields, unsupported_fields.COMPLETION)
-    return _validate(CompletionBody, _without_nested_extras(kept))
+    return validated(CompletionBody, _without_nested_extras(kept))
 
 
 def parse_chat(fields: Mapping[str, Any]) -> ChatBody:
@@ -58,7 +58,7 @@ def parse_chat(fields: Mapping[str, Any]) -> ChatBody:
     for name, clean in (("messages", clean_message), ("tools", clean_tool)):
         if isinstance(values := kept.get(name), list):
             kept[name] = [clean(value, f"{name}[{i}]") for i, value in enumerate(values)]
-    body = _validate(ChatBody, kept)
+    body = validated(ChatBody, kept)
     for index, message in enumerate(body.messages):
         message.check(f"messages[{index}]")
     if None not in (body.max_tokens, body.max_completion_tokens):
@@ -67,10 +67,13 @@ def parse_chat(fields: Mapping[str, Any]) -> ChatBody:
     return body
 
 
-def completion_request(body: CompletionBody, request_id: str) -> ClientRequest:
+def completion_request(body: CompletionBody, request_id: str, index: int = 0) -> ClientRequest:
+    """The request for the prompt at ``index``."""
+    label = "prompt" if len(body.prompt) == 1 else f"prompt[{index}]"
+    given = body.prompt[index]
     prompt: Prompt
-    prompt = TextPrompt(body.prompt) if isinstance(body.prompt, str) else TokenPrompt(body.prompt)
-    client = _client_request(body, prompt, body.max_tokens, request_id)
+    prompt = TextPrompt(given, label) if isinstance(given, str) else TokenPrompt(given, label)
+    client = client_request(body, prompt, body.max_tokens, request_id)
     return replace(client, logprobs=body.logprobs, echo=bool(body.echo))
 
 
@@ -78,7 +81,7 @@ def chat_request(body: ChatBody, request_id: str) -> ClientRequest:
     max_tokens = (
         body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     )
-    client = _client_request(body, chat_prompt(body), max_tokens, request_id)
+    client = client_request(body, chat_prompt(body), max_tokens, request_id)
     return replace(client, logprobs=_chat_logprobs(body))
 
 
@@ -91,13 +94,18 @@ def _chat_logprobs(body: ChatBody) -> int | None:
     return num_top if body.logprobs else None
 
 
-def _client_request(
+def client_request(
     body: CommonFields, prompt: Prompt, max_tokens: int | None, request_id: str
 ) -> ClientRequest:
+    """What both kinds of bodies share, for one prompt."""
     if body.stream_options is not None and not body.stream:
         raise InvalidArgument("stream_options", "needs stream to be true")
     if body.prompt_logprobs is not None and body.stream:
         raise InvalidArgument("prompt_logprobs", "needs stream to be false")
+    if body.stream_options is not None and body.stream_options.continuous_usage_stats:
+        if not body.stream_options.include_usage:
+            name = "stream_options.continuous_usage_stats"
+            raise InvalidArgument(name, "needs include_usage to be true")
     return ClientRequest(
         request_id=request_id,
         prompt=prompt,
@@ -152,20 +160,26 @@ def _without_nested_extras(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _validate(body_type: type[Body], fields: dict[str, Any]) -> Body:
+def validated(body_type: type[Body], fields: dict[str, Any]) -> Body:
+    """Raises InvalidArgument that names the field."""
+    for name in fields:
+        # Apart, because a body may have any number of them.
+        if name not in body_type.model_fields:
+            raise InvalidArgument(field_path((name,)), _PROBLEMS["extra_forbidden"])
     try:
         return body_type.model_validate(fields)
     except ValidationError as error:
         # A union reports one error per member; the deepest is about what the client meant.
-        problem = max(error.errors(include_url=False), key=lambda e: len(_names(e["loc"])))
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+        problem = max(problems, key=lambda e: len(_names(e["loc"])))
         message = _PROBLEMS.get(problem["type"], problem["msg"])
         raise InvalidArgument(field_path(_names(problem["loc"])), message) from None
 
 
 def _names(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """The location without pydantic's names for the kinds of content: text or a list of parts."""
+    """The location without pydantic's names for the kinds of content: text or a list."""
     return tuple(
         part
         for before, part in zip(("", *location), location, strict=False)
-        if not (before == "content" and isinstance(part, str))
+        if not (before in ("content", "input") and isinstance(part, str))
     )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
@@ -20,6 +19,7 @@ from dspark.gateway.openai_logprobs import (
 from dspark.gateway.openai_messages import message_delta, whole_message
 from dspark.gateway.text_assembly import TextChunk
 from dspark.gateway.token_bytes import Spell
+from dspark.gateway.usage_tally import UsageTally
 from dspark.sampling import Usage
 
 DONE = server_sent("[DONE]")
@@ -37,8 +37,10 @@ class ResponseOptions:
     # that nothing is told
     logprobs: int | None = None
     prompt_logprobs: int | None = None
-    # the prompt, if the answer begins with it
-    echo: Echo | None = None
+    # whether each chunk of a stream has the usage so far
+    continuous_usage: bool = False
+    # with more than one, seed and speculation are a choice's own
+    num_choices: int = 1
 
 
 class ResponseStyle(Protocol):
@@ -104,28 +106,29 @@ class ChatStyle:
 
 
 class ResponseWriter:
-    """Writes the objects of one response."""
+    """Writes the objects of one choice; ``envelope`` is what all objects of the response share."""
 
     def __init__(
         self,
         style: ResponseStyle,
-        model: str,
+        envelope: Mapping[str, Any],
         started: Started,
         options: ResponseOptions,
+        index: int,
+        tally: UsageTally,
         spell: Spell,
+        echo: Echo | None = None,
     ) -> None:
+        """``echo`` is the prompt, if the choice begins with it."""
         self._style = style
-        self._spell = spell
+        self._envelope = envelope
         self._started = started
         self._options = options
+        self._index = index
+        self._tally = tally
+        self._spell = spell
+        self._echo = echo
         self._is_first = True
-        self._envelope = {
-            "id": style.id_prefix + started.request_id,
-            "created": int(time.time()),
-            "model": model,
-        }
-        if options.service_tier is not None:
-            self._envelope["service_tier"] = options.service_tier
 
     def whole(
         self,
@@ -133,15 +136,15 @@ class ResponseWriter:
         end: Completed,
         prompt_token_ids: Sequence[int],
     ) -> dict[str, Any]:
-        """The response that is not streamed."""
+        """The response that is not streamed, with this choice alone."""
         told = [
             token
             for place, chunk in enumerate(chunks)
             for token in self._told(chunk, is_first=place == 0)
         ]
         said = list(chunks)
-        if (echo := self._options.echo) is not None:
-            said.insert(0, TextChunk(echo.text))
+        if self._echo is not None:
+            said.insert(0, TextChunk(self._echo.text))
         choice = self._choice(self._style.whole(said), end, told)
         extras: dict[str, Any] = {}
         if self._options.prompt_logprobs is not None:
@@ -150,13 +153,15 @@ class ResponseWriter:
         if self._options.return_token_ids:
             choice["token_ids"] = [i for chunk in chunks for i in chunk.token_ids]
             extras["prompt_token_ids"] = list(prompt_token_ids)
+        extras |= self._extensions(end)
+        if self._options.num_choices > 1:
+            choice |= extras
         return {
             **self._envelope,
             "object": self._style.object_name,
             "choices": [choice],
             "usage": usage_object(end.usage, end.reasoning_tokens),
             **extras,
-            **self._extensions(end),
         }
 
     def opening(self) -> bytes:
@@ -168,8 +173,8 @@ class ResponseWriter:
         """An event for what is new, or for what else was asked for of tokens; else nothing."""
         is_first = self._is_first
         told = self._told(chunk, is_first=is_first)
-        if is_first and self._options.echo is not None:
-            chunk = replace(chunk, text=self._options.echo.text + chunk.text)
+        if is_first and self._echo is not None:
+            chunk = replace(chunk, text=self._echo.text + chunk.text)
         self._is_first = False
         asks_ids = self._options.return_token_ids and chunk.token_ids
         if not (chunk.says_something or told or asks_ids):
@@ -180,20 +185,18 @@ class ResponseWriter:
         return self._event([choice])
 
     def closing(self, end: Completed) -> bytes:
-        """The finish reason, then the usage if asked for, then the end mark."""
-        finish = self._event(
-            [self._choice(self._style.delta(TextChunk("")), end)], **self._extensions(end)
-        )
-        usage = b""
-        if self._options.include_usage:
-            usage = self._event([], usage=usage_object(end.usage, end.reasoning_tokens))
-        return finish + usage + DONE
+        """The finish reason."""
+        nothing = self._style.delta(TextChunk(""))
+        choice, extras = self._choice(nothing, end), self._extensions(end)
+        if self._options.num_choices > 1:
+            choice, extras = choice | extras, {}
+        return self._event([choice], **extras)
 
     def _told(self, chunk: TextChunk, *, is_first: bool) -> list[ToldToken]:
         """Tokens whose log-probabilities the client wants; with the first chunk an echo's too."""
         if (num_top := self._options.logprobs) is None:
             return []
-        echo = self._options.echo
+        echo = self._echo
         start = 0 if echo is None else len(echo.text)
         told = [
             ToldToken(token_id, start + offset, logprobs)
@@ -219,7 +222,7 @@ class ResponseWriter:
         told: Sequence[ToldToken] = (),
     ) -> dict[str, Any]:
         return {
-            "index": 0,
+            "index": self._index,
             **content,
             "logprobs": self._style.logprobs(told, self._spell) if told else None,
             "finish_reason": _finish_word(end) if end else None,
@@ -228,7 +231,9 @@ class ResponseWriter:
 
     def _event(self, choices: list[dict[str, Any]], **extras: Any) -> bytes:
         body = {**self._envelope, "object": self._style.chunk_object_name, "choices": choices}
-        if self._options.include_usage:
+        if self._options.continuous_usage:
+            body["usage"] = usage_object(self._tally.usage, self._tally.reasoning_tokens)
+        elif self._options.include_usage:
             body["usage"] = None
         body.update(extras)
         return server_sent(json.dumps(body, separators=(",", ":")))

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
@@ -20,17 +27,19 @@ def _check_text(value: str) -> str:
     return value
 
 
-def _check_prompt(value: Any) -> str | tuple[int, ...]:
-    """Text or token ids, alone or as a list of exactly one."""
+def _check_prompts(value: Any) -> tuple[str | tuple[int, ...], ...]:
+    """Texts and lists of token ids: a list of them, or one alone."""
     if isinstance(value, list) and value and not all(map(_is_int, value)):
-        if len(value) != 1:
-            raise PydanticCustomError("prompt", "a list of prompts must have exactly one")
-        value = value[0]
+        return tuple(map(_check_prompt, value))
+    return (_check_prompt(value),)
+
+
+def _check_prompt(value: Any) -> str | tuple[int, ...]:
     if isinstance(value, str):
         return _check_text(value)
     if isinstance(value, list) and all(map(_is_int, value)):
         return tuple(value)
-    raise PydanticCustomError("prompt", "must be a text or a list of token ids")
+    raise PydanticCustomError("prompt", "must be a text or a list of token ids, or a list of those")
 
 
 def _check_stop(value: Any) -> tuple[str, ...]:
@@ -72,9 +81,12 @@ def either(*schemas: dict[str, Any]) -> WithJsonSchema:
 Text = Annotated[str, AfterValidator(_check_text)]
 _TEXT = {"type": "string"}
 _IDS = {"type": "array", "items": {"type": "integer"}}
-PromptField = Annotated[Any, PlainValidator(_check_prompt), either(_TEXT, _IDS)]
+_PROMPTS = {"type": "array", "items": {"anyOf": [_TEXT, _IDS]}, "minItems": 1}
+PromptField = Annotated[Any, PlainValidator(_check_prompts), either(_TEXT, _IDS, _PROMPTS)]
 StopField = Annotated[
-    Any, PlainValidator(_check_stop), either(_TEXT, {"type": "array", "items": _TEXT})
+    Any,
+    PlainValidator(_check_stop),
+    either(_TEXT, {"type": "array", "items": _TEXT}, {"type": "null"}),
 ]
 
 BiasField = Annotated[
@@ -88,7 +100,7 @@ BadWordsField = Annotated[
 
 
 class Strict(BaseModel):
-    """An object without fields that are not known, of exactly the stated types."""
+    """Takes what it declares, of the type that it declares."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -106,6 +118,7 @@ class StreamOptions(Strict):
     """Options of a streamed answer."""
 
     include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
 
 
 class JsonSchemaFormat(Strict):
@@ -145,6 +158,7 @@ class CommonFields(Strict):
     top_k: int | None = None
     min_p: float | None = None
     seed: int | None = None
+    n: int | None = None
     stop: StopField = ()
     stop_token_ids: list[int] | None = None
     ignore_eos: bool | None = None

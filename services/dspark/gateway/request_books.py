@@ -21,6 +21,8 @@ class RequestBooks:
         # requests that lost their scheduler before, and after, their first token
         self.num_retries = 0
         self.num_resumptions = 0
+        # requests that a limit of their API key refused, by the limit
+        self.key_refusals: Counter[str] = Counter()
         # by route and status
         self.http_responses: Counter[tuple[str, str]] = Counter()
         self.first_token_s = Distribution(buckets.TTFT_SECONDS)

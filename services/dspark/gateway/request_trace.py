@@ -58,7 +58,6 @@ class RequestTrace:
             "gen_ai.request.top_k": sampling.top_k,
             # OTLP has signed integers only; a seed that is none of them is text.
             "gen_ai.request.seed": sampling.seed if sampling.seed < 2**63 else str(sampling.seed),
-            "gen_ai.request.choice.count": 1,
             "gen_ai.usage.input_tokens": len(request.prompt_token_ids),
             "dspark.request.speculation": request.speculation.enabled,
         }
@@ -77,6 +76,10 @@ class RequestTrace:
                 self._completed(event)
             case _:
                 pass
+
+    def choices(self, count: int) -> None:
+        """So many answers were asked for; the span tells of the first."""
+        self._span.attributes["gen_ai.request.choice.count"] = count
 
     def ended(self, reason: FinishReason) -> None:
         """The request is over, for whatever reason."""
@@ -122,6 +125,11 @@ _trace: ContextVar[RequestTrace | None] = ContextVar("request_trace", default=No
 def current_trace() -> RequestTrace | None:
     """That of the request which the running task serves; None if it is not sampled."""
     return _trace.get()
+
+
+def leave_trace() -> None:
+    """What the running task does from here on is not told by the span."""
+    _trace.set(None)
 
 
 def note_failure(error: Exception) -> None:

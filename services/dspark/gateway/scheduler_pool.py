@@ -90,7 +90,7 @@ class SchedulerPool:
         if self._member_with(request.request_id) is not None:
             # Another scheduler would take it, and both would hold it on one verifier.
             raise DuplicateRequest(request.request_id)
-        member = self._choose()
+        member = self._member_with(request.beside) or self._choose()
         member.request_ids.add(request.request_id)
         try:
             async with aclosing(member.source.generate(request, timeout_s)) as stream:

@@ -41,11 +41,8 @@ class StatusRoutes:
 
     async def ready(self, request: Request) -> Response:
         """Whether requests are served: nothing behind is lost and nothing is shutting down."""
-        if self._gateway.lifecycle.is_draining:
-            return _not_ready("draining")
-        if (problem := self._gateway.monitor.problem) is not None:
-            return _not_ready(problem.for_strangers().message)
-        return JSONResponse(_OK)
+        problem = self._gateway.problem
+        return _not_ready(problem) if problem else JSONResponse(_OK)
 
     async def version(self, request: Request) -> Response:
         return JSONResponse({"version": version("dspark")})

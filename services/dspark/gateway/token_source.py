@@ -18,12 +18,14 @@ SCHEDULER = "scheduler"  # its name in errors
 class GenerationRequest(RequestSpec):
     """A request with every limit checked, and the stop strings that end its text here.
 
-    ``answer`` says how the text is told apart; None means that all of it is content.
+    ``answer`` says how the text is told apart; None means that all of it is content. ``beside``
+    names the request that computes the same prompt: where that runs, its K/V is.
     """
 
     stop_strings: tuple[str, ...] = ()
     text: TextOptions = field(default_factory=TextOptions)
     answer: AnswerStyle | None = None
+    beside: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,8 +67,16 @@ class TextTokenizer:
         """What the tokenizer itself adds to an empty text, such as a beginning of sequence."""
         return tuple(self._tokenizer.encode("", add_special_tokens=True).ids)
 
+    def encode_whole(self, text: str) -> tuple[int, ...]:
+        """With what the tokenizer itself adds around texts, however long it takes."""
+        return tuple(self._tokenizer.encode(text, add_special_tokens=True).ids)
+
     def decode(self, token_ids: Sequence[int]) -> str:
         return self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
+
+    def decode_whole(self, token_ids: Sequence[int]) -> str:
+        """With special tokens as text."""
+        return self._tokenizer.decode(list(token_ids), skip_special_tokens=False)
 
     def token(self, token_id: int) -> str | None:
         return self._tokenizer.id_to_token(token_id)

@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dspark.gateway.request_trace import CHAT, TEXT, current_trace, traced
 
-OPERATIONS = {"/v1/completions": TEXT, "/v1/chat/completions": CHAT}
+OPERATIONS = {"/v1/completions": TEXT, "/v1/chat/completions": CHAT, "/v1/responses": CHAT}
 _FIRST_ERROR = 400
 
 

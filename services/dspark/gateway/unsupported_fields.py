@@ -24,7 +24,6 @@ def _table(*parts: Mapping[str, tuple[Any, ...]], names: str = "") -> Neutral:
 
 _SHARED = _table(
     {
-        "n": (1,),
         "length_penalty": (1,),
         "use_beam_search": (False,),
         "early_stopping": (False,),
@@ -54,11 +53,38 @@ CHAT = _table(
         "web_search_options safety_identifier prompt_cache_key prompt_cache_retention"
     ),
 )
-STREAM_OPTIONS = _table({"continuous_usage_stats": (False,), "include_obfuscation": (False,)})
 STRUCTURED_OUTPUTS = _table(
     {"disable_fallback": (False,), "disable_additional_properties": (False,)},
     names="whitespace_pattern structural_tag",
 )
+STREAM_OPTIONS = _table({"include_obfuscation": (False,)})
+RESPONSES = _table(
+    _SHARED,
+    {
+        "store": (False,),
+        "background": (False,),
+        "truncation": ("disabled",),
+        "include": ([],),
+        "tools": ([],),
+        "tool_choice": ("none", "auto"),
+        "parallel_tool_calls": (False, True),
+        "text": ({}, {"format": {"type": "text"}}),
+        "reasoning": ({},),
+        "top_logprobs": (0,),
+        "n": (1,),
+        "stream_options": ({}, {"include_obfuscation": False}),
+        "return_token_ids": (False,),
+        "echo": (False,),
+        "max_tokens": (),
+    },
+    names=(
+        "response_format structured_outputs guided_json guided_regex guided_choice guided_grammar "
+        "previous_response_id conversation prompt max_tool_calls safety_identifier logprobs "
+        "prompt_cache_key prompt_cache_retention context_management moderation prompt_logprobs"
+    ),
+)
+RESPONSES_ITEM = _table({"status": ("completed", "incomplete", "in_progress")}, names="phase")
+RESPONSES_PART = _table({"annotations": ([],), "logprobs": ([],)})
 MESSAGE = _table({"annotations": ([],)}, names="refusal audio function_call")
 FUNCTION = _table({"strict": (False,)})
 CONTENT_PART = _table(

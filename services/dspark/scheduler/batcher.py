@@ -19,6 +19,7 @@ from dspark.scheduler.fairness.settings import FairnessSettings
 from dspark.scheduler.fairness.slot_shares import SlotShares
 from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.request import Request
+from dspark.step import SequenceWork
 
 # At most so many prompts that a step cannot complete are in work: each holds blocks without giving
 # tokens yet.
@@ -63,6 +64,18 @@ class Batch:
         ends = [r.request.num_computed_tokens + r.max_pending_rows for r in self.scheduled]
         return sum(ends) / len(ends) if ends else 0.0
 
+    def without_changed(self, epochs: Sequence[int]) -> Batch:
+        """What is still to be done of it; ``epochs`` are those that its requests had.
+
+        Some may have been cancelled, or preempted by another wave, since it was scheduled.
+        """
+        kept = tuple(
+            rows
+            for rows, epoch in zip(self.scheduled, epochs, strict=True)
+            if rows.request.is_running and rows.request.epoch == epoch
+        )
+        return Batch(kept, self.max_nodes)
+
     @property
     def has_decodes(self) -> bool:
         """Whether there are any ``decodes``."""
@@ -92,14 +105,21 @@ class Batcher:
     budget: PromptBudget | None = None
     settings: FairnessSettings = field(default_factory=FairnessSettings)
 
-    def schedule(self, live: LiveRequests, num_free_blocks: int) -> Batch:
-        """Admit what fits, then share the rows. Admitted requests become running."""
+    def schedule(self, live: LiveRequests, num_free_blocks: int, wave: int = 0) -> Batch:
+        """Admit what fits, then share the rows. Admitted requests become running.
+
+        Only requests of this wave take part, and those that it admits. What the others need for
+        the tokens that they know is left to them.
+        """
         urgent, num_freed = self._make_way(live, num_free_blocks)
         num_free_blocks += num_freed - self._growth(live.running)
-        decodes = [r for r in live.running if r.num_pending_tokens == 1]
-        prefills = [r for r in live.running if r.num_pending_tokens > 1]
+        own = [r for r in live.running if r.wave == wave]
+        decodes = [r for r in own if r.num_pending_tokens == 1]
+        prefills = [r for r in own if r.num_pending_tokens > 1]
         rows_left = self.max_rows - len(decodes)
         admitted = self._admit(live, prefills, rows_left, num_free_blocks, urgent)
+        for request in admitted:
+            request.wave = wave
         prefills.extend(admitted)
         shares = self._shares(prefills, live.running, len(decodes))
         is_new = set(admitted)
@@ -216,6 +236,17 @@ class Batcher:
             self._blocks(len(r.token_ids) + 1) - self._blocks(r.num_computed_tokens)
             for r in running
         )
+
+    def blocks_of_trees(self, batch: Batch, max_draft_tokens: int) -> int:
+        """Blocks that the trees of a batch may take at most."""
+        num_decodes = len(batch.decodes)
+        num_nodes = min(batch.max_nodes, num_decodes * max_draft_tokens)
+        return num_decodes + self._blocks(num_nodes) if num_nodes else 0
+
+    def blocks_of(self, work: SequenceWork) -> int:
+        """Blocks that a tree takes beside those for known tokens and one more."""
+        with_tree = self._blocks(work.base_len + len(work.tree))
+        return max(with_tree - self._blocks(work.base_len + 1), 0)
 
     def _max_nodes(self, rows_left: int, num_free_blocks: int, num_decodes: int) -> int:
         # Each tree may open one more block than its nodes fill.

@@ -46,7 +46,9 @@ class Candidates(Protocol):
 class CandidatesLink:
     """One service behind a circuit breaker; one call at a time, so updates arrive in order.
 
-    It may turn to another service at any moment. What then comes from the one before is dropped.
+    Two waves of a verifier share it: a call waits until that of the other one is over, which has
+    the same deadline. It may turn to another service at any moment. What then comes from the one
+    before is dropped.
     """
 
     def __init__(
@@ -59,6 +61,8 @@ class CandidatesLink:
         self._breaker = breaker
         self._deadline_s = propose_deadline_s
         self._observing: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        self._is_proposing = False
         self._connecting: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._steps_since_update = 0
@@ -118,9 +122,23 @@ class CandidatesLink:
         self, items: Sequence[ProposeItem], requests: Sequence[Request]
     ) -> ProposeOutcome | None:
         """Candidates for the items, or None when there are none in time."""
-        give_up_at = monotonic() + self._deadline_s
-        if not await self._observed(self._deadline_s):
+        started, had_to_wait = monotonic(), self._is_proposing
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                await self._turn.acquire()
+        except TimeoutError:
             return None
+        self._is_proposing = True
+        try:
+            began = monotonic() if had_to_wait else started
+            return await self._propose(items, requests, began + self._deadline_s)
+        finally:
+            self._is_proposing = False
+            self._turn.release()
+
+    async def _propose(
+        self, items: Sequence[ProposeItem], requests: Sequence[Request], give_up_at: float
+    ) -> ProposeOutcome | None:
         client, graph = self._client, self.graph
         if client is None:
             return None
@@ -144,41 +162,42 @@ class CandidatesLink:
         return outcome
 
     def observe_in_background(self, requests: Sequence[Request]) -> None:
-        """Send what no Propose is going to carry soon: new sequences, ends, and old news."""
+        """Send what no Propose is going to carry soon: new sequences, ends, and old news.
+
+        Of ``requests`` those count that are there, and that candidates may know of, when it is the
+        turn of the call.
+        """
         self._steps_since_update += 1
         if not self.is_usable or self._client is None or self._is_observing():
             return
         is_due = (
             self.graph.has_ends
             or (self._steps_since_update >= OBSERVE_INTERVAL and bool(requests))
-            or any(not self.graph.knows(request) for request in requests)
+            or any(not self.graph.knows(request) for request in _speculating(requests))
         )
         if is_due:
             self._steps_since_update = 0
-            delivery = self.graph.next_update(requests, whole=True)
-            observation = self._observe(self._client, self.graph, delivery)
+            observation = self._observe(self._client, self.graph, requests)
             self._observing = asyncio.create_task(observation)
 
-    async def _observe(self, client: Candidates, graph: CandidateGraph, delivery: Delivery) -> None:
-        try:
-            unknown = await client.observe(delivery.update, OBSERVE_TIMEOUT_S)
-        except asyncio.CancelledError:
-            graph.lost(delivery)
-            raise
-        except Exception as error:
-            self._failed(graph, delivery, error)
-        else:
-            # This does not close the breaker: a worker may observe well and yet propose too late.
-            graph.delivered(delivery, unknown)
+    async def _observe(
+        self, client: Candidates, graph: CandidateGraph, requests: Sequence[Request]
+    ) -> None:
+        async with self._turn:
+            delivery = graph.next_update(_speculating(requests), whole=True)
+            try:
+                unknown = await client.observe(delivery.update, OBSERVE_TIMEOUT_S)
+            except asyncio.CancelledError:
+                graph.lost(delivery)
+                raise
+            except Exception as error:
+                self._failed(graph, delivery, error)
+            else:
+                # This does not close the breaker: a worker may observe well, yet propose too late.
+                graph.delivered(delivery, unknown)
 
     def _is_observing(self) -> bool:
         return self._observing is not None and not self._observing.done()
-
-    async def _observed(self, timeout_s: float) -> bool:
-        """Whether no update is on its way any more."""
-        if self._observing is not None and not self._observing.done():
-            await asyncio.wait({self._observing}, timeout=timeout_s)
-        return not self._is_observing()
 
     def _close_breaker(self) -> None:
         if self._breaker.is_open:
@@ -207,6 +226,11 @@ class CandidatesLink:
                     log.warning("no candidates to use: %s", error)
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(backoff_s * 2, max_backoff_s)
+
+
+def _speculating(requests: Sequence[Request]) -> list[Request]:
+    """Those of which candidates may know."""
+    return [request for request in requests if request.spec.speculation.enabled]
 
 
 async def _take_leave(client: Candidates, update: CandidatesUpdate) -> None:

@@ -8,6 +8,7 @@ from dspark.config import setting
 from dspark.scheduler.fairness.settings import FairnessSettings
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
+from dspark.scheduler.wave_choice import WAVES
 from dspark.service_addresses import check_targets
 from dspark.telemetry.logs import LogSettings
 from dspark.transport_security.settings import (
@@ -52,6 +53,12 @@ class SchedulerConfig(FairnessSettings, BackendTransportSettings, LogSettings):
     max_draft_tokens: int = setting(15, "largest number of nodes per request and step")
     max_num_seqs: int = setting(64, "largest number of running requests")
     max_num_batched_tokens: int = setting(512, "rows of one step")
+    waves: str = setting(
+        "auto",
+        "waves in which the requests of a verifier take turns, so that one drafts while the other "
+        "is verified; auto: as measured, one where the model runs on processors",
+        choices=tuple(WAVES),
+    )
     max_waiting: int = setting(1024, "largest number of waiting requests")
     propose_deadline_ms: float = setting(25.0, "longest wait for candidates in a step")
     min_survival: float = setting(

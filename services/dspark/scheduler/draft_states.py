@@ -27,7 +27,8 @@ class DraftState:
 class DraftStates:
     """The states, made when they are first needed.
 
-    A new request hopes for what those got whose tokens are drawn about as freely.
+    A new request hopes for what those got whose tokens are drawn about as freely. Steps are counted
+    alike in all waves of a verifier, since a request may change its wave.
     """
 
     def __init__(self, mute_after: int, mute_steps: int, max_nodes: int) -> None:
@@ -35,9 +36,15 @@ class DraftStates:
         self._mute_steps = mute_steps
         self._states: dict[Request, DraftState] = {}
         self._latest = [Profiles.hopeful(max_nodes) for _ in range(len(EDGES) + 1)]
+        self._step = 0
 
     def __len__(self) -> int:
         return len(self._states)
+
+    def next_step(self, present: int) -> int:
+        """What follows a wave's ``present`` step: one more, or the step of a wave that is ahead."""
+        self._step = max(self._step, present + 1)
+        return self._step
 
     def of(self, request: Request, step: int) -> DraftState:
         """Its state; ``step`` is the present one."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dspark.clock import monotonic
 from dspark.features import Features
-from dspark.proposal import CandidatesInfo, DraftProposal, ProposeItem
+from dspark.proposal import CandidatesInfo, DraftProposal
 from dspark.sampling import SpeculationParams
 from dspark.scheduler.batcher import Batch
 from dspark.scheduler.calibration import Calibration
@@ -56,7 +57,10 @@ class DraftLimits:
 
 @dataclass(slots=True)
 class Drafting:
-    """Owns calibration and each request's recent luck. It costs time, but never changes a token."""
+    """Owns calibration and each request's recent luck. It costs time, but never changes a token.
+
+    Each wave of a verifier has one of its own, with the same knowledge: see ``beside``.
+    """
 
     policy: SpeculationPolicy
     link: CandidatesLink | None
@@ -75,6 +79,8 @@ class Drafting:
     took_ms: float = 0.0
     # what a step that asks loses beside that, since it cannot be computed ahead
     lost_ms: float = 0.0
+    # share of the time of drafting in which the verifier has nothing else to do
+    exposed: float = 1.0
     # what candidates proposed in the last step
     offered: Drafts = field(default_factory=dict)
     values: SourceValues = field(default_factory=SourceValues)
@@ -86,6 +92,12 @@ class Drafting:
     def __post_init__(self) -> None:
         limits = self.limits
         self._states = DraftStates(limits.mute_after, limits.mute_steps, limits.max_draft_tokens)
+
+    def beside(self) -> Drafting:
+        """Of another wave: what is learnt and decided is common, the steps are its own."""
+        other = replace(self, offered={}, _foresight=Foresight(), _asked_at=-SUCCESSOR_STEPS)
+        other._states = self._states
+        return other
 
     @property
     def top_k(self) -> int:
@@ -140,7 +152,7 @@ class Drafting:
 
     async def draft(self, batch: Batch, overhead_ms: float) -> Drafts:
         """A tree for each decoding request that gets one."""
-        self.step += 1
+        self.step = self._states.next_step(self.step)
         self._mean_context = batch.mean_context
         self.waited_ms = self.took_ms = 0.0
         self.offered = {}
@@ -195,7 +207,7 @@ class Drafting:
     def observe(self, requests: Sequence[Request]) -> None:
         """Let candidates know of the running requests, without waiting."""
         if not self.policy.is_off and self.link is not None:
-            self.link.observe_in_background([r for r in requests if r.spec.speculation.enabled])
+            self.link.observe_in_background(requests)
 
     @property
     def has_ends(self) -> bool:
@@ -207,13 +219,22 @@ class Drafting:
         if self.costs is not None:
             self.costs.observe(num_rows, forward_ms, self._mean_context)
 
+    def pass_ms(self, num_rows: float) -> float:
+        """What a pass takes at the mean context of now; 0 if nothing was measured."""
+        table = self.costs and self.costs.at(self._mean_context)
+        return table.ms(math.ceil(num_rows)) if table else 0.0
+
     def end(self, request: Request, completed: bool) -> None:
         for outcome in self._states.forget(request):
             self.calibration.update(outcome)
-        self._foresight.forget(request)
+        self.forget(request)
         was_told = request.spec.speculation.enabled and request.epoch
         if was_told and not self.policy.is_off and self.link is not None:
             self.link.graph.add_end(request, completed)
+
+    def forget(self, request: Request) -> None:
+        """What was decided for it in this wave is void."""
+        self._foresight.forget(request)
 
     def _log_plain(self, batch: Batch, overhead_ms: float) -> None:
         if self.log is not None and batch.has_decodes:
@@ -283,7 +304,7 @@ class Drafting:
             max_nodes,
             state.profiles.latest(),
             self.step - state.asked_at,
-            link.info.ms_of(sources),
+            self.exposed * link.info.ms_of(sources),
             speculation.policy,
         )
         return Wish(request, view, max_depth, sources)
@@ -296,25 +317,14 @@ class Drafting:
         active = state.mutes.active(wanted, self.step)
         if speculation.sources:
             return active
-        return self.values.worth(active, info.source_ms, self.policy.price, self.step)
+        price = self.exposed * self.policy.price
+        return self.values.worth(active, info.source_ms, price, self.step)
 
     async def _propose(
         self, link: CandidatesLink, asked: Sequence[tuple[Wish, Budget]]
     ) -> tuple[DraftProposal, ...] | None:
         """What candidates propose; None if they do not answer in time."""
-        items = [
-            ProposeItem(
-                wish.request.request_id,
-                wish.request.epoch,
-                len(wish.request.token_ids),
-                budget.max_nodes,
-                wish.max_depth,
-                wish.sources,
-                budget.min_survival,
-                self.policy.price,
-            )
-            for wish, budget in asked
-        ]
+        items = [wish.item(budget, self.exposed * self.policy.price) for wish, budget in asked]
         started = monotonic()
         outcome = await link.propose(items, [wish.request for wish, _ in asked])
         self.waited_ms = (monotonic() - started) * 1e3
@@ -379,6 +389,6 @@ class Drafting:
             num_committing=batch.num_committing,
             max_nodes=batch.max_nodes,
             overhead_ms=overhead_ms,
-            propose_ms=self.propose_price.call_ms + own_ms + self.lost_ms,
+            propose_ms=self.exposed * self.propose_price.call_ms + own_ms + self.lost_ms,
             costs=None if self.costs is None else self.costs.at(batch.mean_context),
         )

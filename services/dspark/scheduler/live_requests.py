@@ -210,12 +210,12 @@ class LiveRequests:
     def is_departing(self, request: Request) -> bool:
         return request in self._departures
 
-    def let_go(self) -> None:
-        """Between steps: those that depart go on where they are going to."""
-        departures, self._departures = self._departures, {}
-        for request, onward in departures.items():
-            self._give_up(request)
-            onward(request)
+    def let_go(self, is_free: Callable[[Request], bool] = lambda request: True) -> None:
+        """Those that depart, and that no step is under way for, go on where they are going to."""
+        for request, onward in tuple(self._departures.items()):
+            if is_free(request):
+                self._give_up(request)
+                onward(request)
 
     def _give_up(self, request: Request) -> None:
         if request.is_running:

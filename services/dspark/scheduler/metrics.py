@@ -66,6 +66,9 @@ RUNNING = _OWN.gauge("requests_running", "Requests on the verifier.", _WORKER)
 WAITING = _OWN.gauge("requests_waiting", "Requests not on the verifier.", _WORKER)
 KV_BLOCKS_FREE = _OWN.gauge("kv_blocks_free", "KV blocks that can be allocated.", _WORKER)
 KV_BLOCKS = _OWN.gauge("kv_blocks", "KV blocks of the pool.", _WORKER)
+WAVES = _OWN.gauge(
+    "waves", "Waves in which the verifier's requests take turns, by the last look.", _WORKER
+)
 SERVING = _OWN.gauge("worker_serving", "1 while the verifier answers and steps end.", _WORKER)
 LEAVING = _OWN.gauge(
     "worker_leaving",
@@ -193,6 +196,7 @@ def _gauges(workers: Iterable[Worker]) -> Iterable[Metric]:
     yield WAITING.many(((w.name,), len(w.live.waiting)) for w in workers)
     yield KV_BLOCKS_FREE.many(((w.name,), w.num_free_blocks) for w in workers)
     yield KV_BLOCKS.many(((w.name,), w.num_blocks) for w in workers)
+    yield WAVES.many(((w.name,), w.waves.count) for w in workers if w.waves is not None)
     yield SERVING.many(((w.name,), w.is_serving) for w in workers)
     yield PRICE.many(((name,), d.policy.price) for name, d in drafting)
     yield CALIBRATION_ERROR.many(

@@ -53,6 +53,8 @@ class Request:
     num_cached_tokens: int | None = None
     # Of its first tokens, those that its verifier probably has cached.
     num_likely_cached: int = 0
+    # Which wave of its verifier computes it, while it runs.
+    wave: int = 0
     # Times that it went on at another verifier while it ran.
     num_moves: int = 0
     # Times the verifier lost the sequence or had no room for it alone, since the last commit.

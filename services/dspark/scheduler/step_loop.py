@@ -16,14 +16,16 @@ from dspark.scheduler.drafting import Drafting, Drafts
 from dspark.scheduler.feature_wishes import NO_FEATURES, FeatureWish
 from dspark.scheduler.forced_nodes import forced_limits
 from dspark.scheduler.live_requests import LiveRequests
+from dspark.scheduler.pace import decodes_all
 from dspark.scheduler.progress import Progress
 from dspark.scheduler.request import Request
 from dspark.scheduler.results import Applied, ResultApplier
 from dspark.scheduler.step_books import StepBooks
-from dspark.scheduler.step_overhead import StepOverhead
 from dspark.scheduler.step_timing import StepTiming, TimingRing
 from dspark.scheduler.step_trace import StepFacts, StepTrace, traceparents_of
 from dspark.scheduler.verifier_link import VerifierLink, VerifierLost
+from dspark.scheduler.wave_choice import StepParts, WaveStep
+from dspark.scheduler.waves import Wave
 from dspark.step import SequenceAdmission, SequenceWork, StepOutcome, StepPlan
 from dspark.token_tree import TokenTree
 
@@ -59,7 +61,7 @@ class _Clock:
 
 
 class StepLoop:
-    """Drives one verifier. Everything runs on one event loop; only the calls are awaited."""
+    """Drives one wave of a verifier. Everything runs on one event loop; only calls are awaited."""
 
     def __init__(
         self,
@@ -71,27 +73,35 @@ class StepLoop:
         applier: ResultApplier,
         progress: Progress,
         timings: TimingRing,
-        books: StepBooks | None = None,
+        books: StepBooks,
+        wave: Wave,
     ) -> None:
+        """``scheduler_id`` is this loop's alone: the verifier answers the last step of each."""
         self._scheduler_id = scheduler_id
         self._live = live
         self._batcher = batcher
         self._drafting = drafting
+        self._max_draft_tokens = drafting.limits.max_draft_tokens
         self._verifier = verifier
         self._applier = applier
         self._progress = progress
         self._timings = timings
-        self._books = books if books is not None else StepBooks()
-        self._overhead = StepOverhead()
+        self._books = books
+        self._wave = wave
+        self._waves = wave.waves
         self._step_id = 0
         self._num_refusals = 0
         self._featureless_until = 0
         self._work = asyncio.Event()
-        self.num_free_blocks = batcher.num_blocks
+        wave.wake = self.wake
 
     def wake(self) -> None:
         """There may be work: a request came, or went."""
         self._work.set()
+
+    def forget(self, request: Request) -> None:
+        """It ended, or left: nothing that is decided for it is kept."""
+        self._drafting.forget(request)
 
     def limit_rows(self, max_rows: int) -> None:
         """Give no more rows to a step from the next one on; running requests must have one each."""
@@ -100,9 +110,14 @@ class StepLoop:
 
     async def run(self) -> None:
         """Step until the task is cancelled or VerifierLost is raised."""
+        if self._wave.index:
+            # A verifier that ends takes steps only of those that it knows.
+            await self._compute(Batch((), 0), {}, _Clock(monotonic()))
         while True:
             await self._wait_for_work()
-            self._live.let_go()
+            self._wave.turn()
+            if not self._wave.has_work:
+                continue
             try:
                 await self.step()
             except VerifierLost:
@@ -112,10 +127,20 @@ class StepLoop:
 
     async def step(self) -> None:
         clock = _Clock(monotonic())
-        batch = self._batcher.schedule(self._live, self.num_free_blocks)
+        blocks, index = self._waves.blocks, self._wave.index
+        batch = self._batcher.schedule(self._live, blocks.free_for(index), index)
+        blocks.hold(index, self._batcher.blocks_of_trees(batch, self._max_draft_tokens))
+        epochs = [rows.request.epoch for rows in batch.scheduled]
         clock.trace = step_trace.begin(batch)
-        drafts = await self._drafting.draft(batch, self._overhead.plain_ms)
-        await self._compute(batch, drafts, clock)
+        exposure, drafting = self._waves.exposure, self._drafting
+        drafting.exposed, drafting.values = exposure.drafting.value, exposure.values
+        drafts = await drafting.draft(batch, self._overhead_ms)
+        await self._compute(batch.without_changed(epochs), drafts, clock)
+
+    @property
+    def _overhead_ms(self) -> float:
+        """Of a step that asks nobody."""
+        return self._waves.exposure.overhead.plain_ms
 
     async def _compute(self, batch: Batch, drafts: Drafts, clock: _Clock) -> None:
         """Verify a batch with its drafts, and apply what comes back."""
@@ -123,7 +148,7 @@ class StepLoop:
         planned = self._plan(batch, drafts)
         self._drafting.observe(self._live.running)
         # Runs once the call below is on its way.
-        asyncio.get_running_loop().call_soon(self._drafting.foresee, batch, self._overhead.plain_ms)
+        asyncio.get_running_loop().call_soon(self._drafting.foresee, batch, self._overhead_ms)
         outcome = await self._verify(planned, clock)
         clock.verified = monotonic()
         applied = self._applier.apply(planned.plan.work, planned.requests, outcome)
@@ -132,19 +157,22 @@ class StepLoop:
             await asyncio.sleep(IDLE_PAUSE_S)
 
     async def _wait_for_work(self) -> None:
-        while not (self._live.running or self._live.waiting or self._live.releases):
+        wave = self._wave
+        while not wave.has_work:
+            wave.rest()
             # What ended last is told to candidates even when nothing runs.
-            self._drafting.observe(())
-            self._progress.idle()
+            has_news = self._drafting.has_ends and not self._live.running
+            if has_news:
+                self._drafting.observe(())
+            self._progress.idle(wave.index)
             self._work.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(NEWS_INTERVAL_S if self._drafting.has_ends else None):
+                async with asyncio.timeout(NEWS_INTERVAL_S if has_news else None):
                     await self._work.wait()
-        self._progress.busy()
+        self._progress.busy(wave.index)
 
     def _plan(self, batch: Batch, drafts: Drafts) -> PlannedStep:
-        """What is still running of the batch; some may have been cancelled while it was drafted."""
-        rows = [rows for rows in batch.scheduled if rows.request.is_running]
+        rows = batch.scheduled
         self._step_id += 1
         wish = NO_FEATURES
         if self._step_id > self._featureless_until:
@@ -170,16 +198,21 @@ class StepLoop:
         return (
             self._verifier.info.computes_ahead
             and not self._live.waiting
+            and self._wave.is_alone
             and all(r.commits for r in rows)
             and self._drafting.asks_nothing_next([r.request for r in rows])
         )
 
     async def _verify(self, planned: PlannedStep, clock: _Clock) -> StepOutcome:
+        blocks, index = self._waves.blocks, self._wave.index
+        blocks.hold(index, sum(map(self._batcher.blocks_of, planned.plan.work)))
+        blocks.sent(index)
         try:
             return await self._verifier.step(planned.plan)
         except BaseException as error:
             if clock.trace is not None:
                 clock.trace.fail(error)
+            blocks.drop(index)
             # Releases of a step without an outcome are due still.
             self._live.releases.extend(planned.plan.releases)
             raise
@@ -188,21 +221,28 @@ class StepLoop:
         self, clock: _Clock, plan: StepPlan, outcome: StepOutcome, applied: Applied
     ) -> None:
         self._num_refusals = 0
-        self.num_free_blocks = outcome.num_free_blocks
-        self._progress.stepped()
+        self._waves.blocks.settle(self._wave.index, outcome.num_free_blocks)
+        self._progress.stepped(self._wave.index)
         forward_ms, ahead_ms = outcome.forward_ns / 1e6, outcome.ahead_ns / 1e6
         propose_ms = self._drafting.waited_ms
-        wall_ms = (monotonic() - clock.started) * 1e3
+        now = monotonic()
+        own_ms = self._waves.finished(clock.started, now)
         timing = StepTiming(
             propose_ms=propose_ms,
             verify_ms=(clock.verified - clock.drafted) * 1e3,
             forward_ms=forward_ms,
-            overhead_ms=wall_ms - (forward_ms - ahead_ms),
+            overhead_ms=max(own_ms - (forward_ms - ahead_ms), 0.0),
             ahead_ms=ahead_ms,
         )
-        self._learn_costs(outcome, forward_ms, wall_ms)
+        self._learn_costs(outcome, forward_ms, own_ms)
+        parts = None
+        if decodes_all(plan, outcome):
+            parts = _parts(outcome, propose_ms, (now - clock.started) * 1e3)
+        num_tokens = sum(len(result.committed_token_ids) for result in outcome.results)
+        step = WaveStep(len(plan.work), num_tokens, own_ms, timing.overhead_ms, parts)
+        self._waves.choose(step, self._pass_ms)
         if self._live.waiting:
-            self._live.rates.observe(plan, outcome, wall_ms / 1e3)
+            self._live.rates.observe(plan, outcome, own_ms / 1e3)
         self._timings.add(timing)
         self._books.observe(timing, plan, outcome)
         for request in applied.decoded:
@@ -222,21 +262,25 @@ class StepLoop:
         chunks = dict(applied.chunks)
         return StepFacts(plan, outcome, timing, drafting.policy.price, chunks, drafting.offered)
 
-    def _learn_costs(self, outcome: StepOutcome, forward_ms: float, wall_ms: float) -> None:
+    def _pass_ms(self, num_requests: float) -> float:
+        """What a pass takes in which so many requests decode."""
+        return self._drafting.pass_ms(num_requests * self._books.pace.rows_per_decode)
+
+    def _learn_costs(self, outcome: StepOutcome, forward_ms: float, own_ms: float) -> None:
         """Only steps of one pass say what a pass of so many rows costs."""
         if outcome.num_ahead_rows not in (0, outcome.num_rows):
             return
         drafting, is_ahead = self._drafting, outcome.num_ahead_rows > 0
         drafting.note_forward(outcome.num_rows, forward_ms)
-        self._overhead.observe(wall_ms - forward_ms - drafting.took_ms, is_ahead=is_ahead)
-        drafting.lost_ms = self._overhead.lost_ms
+        self._waves.exposure.observe(own_ms - forward_ms, drafting.took_ms, is_ahead=is_ahead)
+        drafting.lost_ms = self._waves.exposure.overhead.lost_ms
 
     async def _refused(self, error: Exception) -> None:
         """Start all running requests anew from their committed tokens, if need be one by one."""
         log.error("step %d failed", self._step_id, exc_info=error)
         self._books.num_failures += 1
         self._featureless_until = self._step_id + FEATURELESS_STEPS
-        suspects = list(self._live.running)
+        suspects = self._wave.running
         for request in suspects:
             self._live.requeue(request)
         self._num_refusals += 1
@@ -250,6 +294,7 @@ class StepLoop:
         if request.is_finished:
             return
         self._live.admit(request)
+        request.wave = self._wave.index
         rows = min(request.num_pending_tokens, self._batcher.max_rows)
         batch = Batch((ScheduledRows(request, rows, is_admission=True),), max_nodes=0)
         clock = _Clock(monotonic(), trace=step_trace.begin(batch))
@@ -262,6 +307,14 @@ class StepLoop:
             known = error if isinstance(error, DSparkError) else InternalError("internal error")
             if not request.is_finished:
                 self._live.fail(request, known)
+
+
+def _parts(outcome: StepOutcome, propose_ms: float, wall_ms: float) -> StepParts:
+    """What a step took, without the time that it waited for another wave's."""
+    waited_ms = outcome.queue_ns / 1e6
+    pass_ms = (outcome.forward_ns - outcome.ahead_ns) / 1e6
+    held_ms = max(outcome.total_ns / 1e6 - waited_ms, pass_ms)
+    return StepParts(pass_ms, held_ms - pass_ms, wall_ms - waited_ms - held_ms, propose_ms)
 
 
 def _admission(request: Request) -> SequenceAdmission:

@@ -25,9 +25,8 @@ class VerifierClient:
         self._channel = rpc.channel(target, tls, "verifier")
         self._stub = pb_grpc.VerifierServiceStub(self._channel)
         self._step_timeout_s = step_timeout_s
-        self._steps: Exchange[pb.StreamStepRequest, pb.StreamStepResponse] = Exchange(
-            lambda: self._stub.StreamStep(), "verifier"
-        )
+        # as many as there were steps under way at a time, which wait for each other there, not here
+        self._streams: list[Exchange[pb.StreamStepRequest, pb.StreamStepResponse]] = []
 
     async def info(self) -> VerifierInfo:
         request = pb.GetVerifierInfoRequest()
@@ -38,8 +37,15 @@ class VerifierClient:
     async def step(self, plan: StepPlan) -> StepOutcome:
         """One attempt; repeating it with the same plan is safe."""
         request = pb.StreamStepRequest(step=plan_to_proto(plan))
-        reply = await self._steps.call(request, self._step_timeout_s)
+        reply = await self._free_stream().call(request, self._step_timeout_s)
         return outcome_from_proto(reply.step)
+
+    def _free_stream(self) -> Exchange[pb.StreamStepRequest, pb.StreamStepResponse]:
+        for stream in self._streams:
+            if not stream.is_busy:
+                return stream
+        self._streams.append(Exchange(lambda: self._stub.StreamStep(), "verifier"))
+        return self._streams[-1]
 
     def export_blocks(
         self, ref: SequenceRef, timeout_s: float
@@ -53,5 +59,6 @@ class VerifierClient:
         return await rpc.is_ready(self._channel, SERVICE)
 
     async def close(self) -> None:
-        self._steps.close()
+        for stream in self._streams:
+            stream.close()
         await self._channel.close(None)

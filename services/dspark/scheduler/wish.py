@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dspark.scheduler.policy.interface import RequestView
+from dspark.proposal import ProposeItem
+from dspark.scheduler.policy.interface import Budget, RequestView
 from dspark.scheduler.request import Request
 
 
@@ -16,3 +17,17 @@ class Wish:
     view: RequestView
     max_depth: int
     sources: tuple[str, ...]
+
+    def item(self, budget: Budget, price: float) -> ProposeItem:
+        """What candidates are asked, where a millisecond must bring ``price`` tokens."""
+        request = self.request
+        return ProposeItem(
+            request.request_id,
+            request.epoch,
+            len(request.token_ids),
+            budget.max_nodes,
+            self.max_depth,
+            self.sources,
+            budget.min_survival,
+            price,
+        )

@@ -35,6 +35,8 @@ from dspark.scheduler.step_books import StepBooks
 from dspark.scheduler.step_loop import StepLoop
 from dspark.scheduler.step_timing import TimingRing
 from dspark.scheduler.verifier_link import VerifierLink, VerifierLost
+from dspark.scheduler.wave_choice import WAVES
+from dspark.scheduler.waves import Wave, Waves
 from dspark.step import VerifierInfo
 
 log = logging.getLogger(__name__)
@@ -85,8 +87,9 @@ class Worker:
         )
         self.progress = Progress(config.stall_s)
         self.steps = StepBooks(books.totals.iteration_tokens)
-        # None before its verifier has answered
+        # None before its verifier has answered; its waves draft with the same knowledge
         self.drafting: Drafting | None = None
+        self.waves: Waves | None = None
         # with the limit of rows that the verifier has by itself
         self.batcher: Batcher | None = None
         # What its prefix cache may have, with the instance of the verifier that has it.
@@ -94,7 +97,8 @@ class Worker:
         self._config = config
         self._books = books
         self._on_lost = on_lost
-        self._loop: StepLoop | None = None
+        # one for each wave that there may be; none while its verifier is given up
+        self._loops: tuple[StepLoop, ...] = ()
         self._is_retired = False
         # of the verifier that this loop began with; another one may answer at its address later
         self._arithmetic: str | None = None
@@ -108,9 +112,9 @@ class Worker:
         while not self._is_retired:
             info = await self.verifier.connect()
             log.info("verifier %s: %s on %s, %s", self.name, info.model_id, info.device, info.dtype)
-            self._loop, self._arithmetic = self._build_loop(info), _name_of(info.arithmetic)
+            self._loops, self._arithmetic = self._build_loops(info), _name_of(info.arithmetic)
             try:
-                await self._step_and_probe(self._loop)
+                await self._step_and_probe(self._loops)
             except* VerifierLost as errors:
                 log.error("verifier %s is lost: %s", self.name, errors.exceptions[0])
                 self._give_up(str(errors.exceptions[0]))
@@ -125,7 +129,7 @@ class Worker:
         self._is_retired = True
 
     def _give_up(self, problem: str) -> None:
-        self._loop = None
+        self._loops = ()
         self.steps.num_losses += 1
         self.progress.idle()
         self._on_lost(self, VerifierLost(problem))
@@ -133,18 +137,18 @@ class Worker:
 
     def wake(self) -> None:
         """There may be work: a request came, or went."""
-        if self._loop is not None:
-            self._loop.wake()
+        for loop in self._loops:
+            loop.wake()
 
     def limit_rows(self, max_rows: int) -> None:
         """Rows of a step; at least as many as requests may run."""
-        if self._loop is not None:
-            self._loop.limit_rows(max_rows)
+        for loop in self._loops:
+            loop.limit_rows(max_rows)
 
     @property
     def is_serving(self) -> bool:
         """Whether requests given to it are stepped now."""
-        return self._loop is not None and self.problem is None
+        return self.has_loop and self.problem is None
 
     @property
     def problem(self) -> DSparkError | None:
@@ -174,7 +178,7 @@ class Worker:
 
     @property
     def num_free_blocks(self) -> int:
-        return self._loop.num_free_blocks if self._loop else self.num_blocks
+        return self.waves.blocks.reported if self.waves and self.has_loop else self.num_blocks
 
     @property
     def arithmetic(self) -> str:
@@ -212,6 +216,8 @@ class Worker:
             self.note_prefix(request)
         if self.drafting is not None:
             self.drafting.end(request, completed)
+        for loop in self._loops:
+            loop.forget(request)
 
     def can_inherit(self, other: Worker) -> bool:
         """Whether requests of the other one get here the tokens that they were going to get."""
@@ -229,7 +235,7 @@ class Worker:
     @property
     def has_loop(self) -> bool:
         """Whether its verifier was not given up; it may be silent for the moment."""
-        return self._loop is not None
+        return bool(self._loops)
 
     @property
     def is_needed(self) -> bool:
@@ -239,9 +245,10 @@ class Worker:
         """
         return bool(len(self.live)) or (self.has_loop and bool(self.live.releases))
 
-    async def _step_and_probe(self, loop: StepLoop) -> None:
+    async def _step_and_probe(self, loops: Sequence[StepLoop]) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(loop.run(), name=f"steps of {self.name}")
+            for loop in loops:
+                tasks.create_task(loop.run(), name=f"steps of {self.name}")
             tasks.create_task(self._probe(), name=f"probe of {self.name}")
 
     async def _probe(self) -> None:
@@ -256,10 +263,12 @@ class Worker:
                 with contextlib.suppress(BackendUnavailable, NotReady):
                     await self.verifier.check_unchanged()
 
-    def _build_loop(self, info: VerifierInfo) -> StepLoop:
+    def _build_loops(self, info: VerifierInfo) -> tuple[StepLoop, ...]:
+        """A loop for each wave that there may be; the first one drafts as ``drafting`` does."""
         config = self._config
         drafting = self.drafting = self._build_drafting(info)
         self.live.set_end_listener(self._ended)
+        waves = self.waves = Waves(self.live, info.num_blocks, WAVES[config.waves](info))
         max_rows = min(config.max_num_batched_tokens, info.max_step_rows)
         batcher = self.batcher = Batcher(
             config.max_num_seqs,
@@ -269,6 +278,14 @@ class Worker:
             PromptBudget.measured(info.verify_costs, config.max_prompt_ms, max_rows),
             config,
         )
+        return tuple(
+            self._build_loop(info, batcher, drafting if not wave.index else drafting.beside(), wave)
+            for wave in waves.members
+        )
+
+    def _build_loop(
+        self, info: VerifierInfo, batcher: Batcher, drafting: Drafting, wave: Wave
+    ) -> StepLoop:
         return StepLoop(
             # Step ids count within it, from the start of each loop.
             f"scheduler-{uuid.uuid4().hex[:12]}",
@@ -286,6 +303,7 @@ class Worker:
             self.progress,
             self._books.timings,
             self.steps,
+            wave,
         )
 
     def _build_drafting(self, info: VerifierInfo) -> Drafting:

@@ -71,7 +71,9 @@ def speed_of(worker: Worker, context: float = 0.0) -> Speed:
     """How fast it is where its requests have so many tokens."""
     costs = worker.drafting.costs if worker.drafting is not None else None
     max_rows = worker.batcher.max_rows if worker.batcher is not None else 1
-    return worker.steps.pace.speed(max_rows, None if costs is None else costs.at(context).ms)
+    pass_ms = None if costs is None else costs.at(context).ms
+    num_waves = worker.waves.count if worker.waves is not None else 1
+    return worker.steps.pace.speed(max_rows, pass_ms, num_waves)
 
 
 def _num_slots(worker: Worker, num_tokens: float, num_requests: int) -> int:

@@ -6,9 +6,12 @@ from dspark.client.options import GenerateOptions, Prompt
 from dspark.client.results import (
     Chunk,
     Completion,
+    EngineStatus,
     Model,
     Started,
+    Status,
     TokenLogprobs,
+    Tokens,
     TopLogprob,
 )
 from dspark.client.sync_client import Client, Stream
@@ -25,6 +28,7 @@ __all__ = [
     "Client",
     "ClientClosed",
     "Completion",
+    "EngineStatus",
     "FinishReason",
     "GenerateOptions",
     "Model",
@@ -32,10 +36,12 @@ __all__ = [
     "RequestClass",
     "SpeculationParams",
     "Started",
+    "Status",
     "Stream",
     "StructuredOutput",
     "TlsFiles",
     "TokenLogprobs",
+    "Tokens",
     "ToolCall",
     "ToolCallDelta",
     "TopLogprob",

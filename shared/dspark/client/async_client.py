@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -14,10 +14,11 @@ from grpc import aio
 from dspark import rpc
 from dspark.client import wire
 from dspark.client.access import call_metadata, tls_of
+from dspark.client.choices import ChoiceCollector, checked_n
 from dspark.client.collector import Collector
 from dspark.client.connection import Connection, is_task_cancelled
 from dspark.client.options import GenerateOptions, Prompt, with_whole_calls
-from dspark.client.results import Chunk, Completion, Model, Started
+from dspark.client.results import Chunk, Completion, Model, Started, Status, Tokens
 from dspark.client.target import checked_target
 from dspark.client.timeout import checked_timeout
 from dspark.errors import InternalError
@@ -135,10 +136,7 @@ class AsyncClient:
 
     def stream(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> AsyncStream:
         """Start a completion and iterate over its chunks."""
-        request = wire.request_to_proto(prompt, options)
-        timeout = checked_timeout(options.get("timeout"))
-        metadata = (*self._metadata, *(callers_metadata() or ()))
-        call = self._stub().Generate(request, timeout=timeout, metadata=metadata)
+        call = self._start(wire.request_to_proto(prompt, options), options.get("timeout"))
         return AsyncStream(call, self._connection)
 
     async def generate(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Completion:
@@ -148,14 +146,49 @@ class AsyncClient:
                 pass
             return stream.completion
 
+    async def generate_choices(
+        self, prompt: Prompt, n: int, **options: Unpack[GenerateOptions]
+    ) -> tuple[Completion, ...]:
+        """``n`` completions of one prompt, each with a seed of its own; the first has the given."""
+        collector = ChoiceCollector(checked_n(n), time.perf_counter())
+        call = self._start(wire.request_to_proto(prompt, options, n), options.get("timeout"))
+        try:
+            with self._connection.translated():
+                async for event in call:
+                    collector.add(event, time.perf_counter())
+        finally:
+            call.cancel()
+        return collector.completions()
+
+    async def tokenize(
+        self,
+        prompt: Prompt,
+        *,
+        add_special_tokens: bool = False,
+        return_spellings: bool = False,
+        timeout: float | None = None,
+    ) -> Tokens:
+        """The tokens of a text or of chat messages, as ``generate`` counts them."""
+        request = wire.tokenize_request(
+            prompt, add_special_tokens=add_special_tokens, return_spellings=return_spellings
+        )
+        return wire.tokens_from_proto(await self._unary("Tokenize", request, timeout))
+
+    async def detokenize(self, token_ids: Sequence[int], timeout: float | None = None) -> str:
+        """The text of tokens, in which special tokens are text too."""
+        request = wire.detokenize_request(token_ids)
+        text: str = (await self._unary("Detokenize", request, timeout)).text
+        return text
+
+    async def status(self, timeout: float | None = None) -> Status:
+        """Whether requests are served, and how much runs and waits."""
+        reply = await self._unary("GetStatus", pb.GetStatusRequest(), timeout)
+        return wire.status_from_proto(reply)
+
     async def models(self, timeout: float | None = None) -> tuple[Model, ...]:
         """The served models."""
-        timeout = checked_timeout(timeout)
-        with self._connection.translated():
-            response = await self._stub().ListModels(
-                pb.ListModelsRequest(), timeout=timeout, metadata=self._metadata
-            )
-        return wire.models_from_proto(response)
+        reply = await self._unary("ListModels", pb.ListModelsRequest(), timeout)
+        return wire.models_from_proto(reply)
 
     async def is_ready(self, timeout: float | None = 1.0) -> bool:
         """Whether the gateway answers and serves requests now."""
@@ -177,6 +210,17 @@ class AsyncClient:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def _start(self, request: pb.GenerateRequest, timeout: float | None) -> Any:
+        metadata = (*self._metadata, *(callers_metadata() or ()))
+        timeout = checked_timeout(timeout)
+        return self._stub().Generate(request, timeout=timeout, metadata=metadata)
+
+    async def _unary(self, method: str, request: Any, timeout: float | None) -> Any:
+        timeout = checked_timeout(timeout)
+        with self._connection.translated():
+            call = getattr(self._stub(), method)
+            return await call(request, timeout=timeout, metadata=self._metadata)
 
     def _stub(self) -> Any:
         return InferenceServiceStub(self._connection.channel())

@@ -116,3 +116,39 @@ class Model:
     max_model_len: int
     sources: tuple[str, ...]
     exactness: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A prompt's tokens; ``spellings`` are those of the vocabulary, if asked for."""
+
+    token_ids: tuple[int, ...]
+    max_model_len: int
+    spellings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """What the scheduler counts: requests, KV blocks, and prompt tokens since its start."""
+
+    num_running: int
+    num_waiting: int
+    num_blocks: int
+    num_free_blocks: int
+    block_size: int
+    prompt_tokens: int
+    cached_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a server is; ``engine`` is None while its scheduler does not answer.
+
+    ``problem`` says why requests are not served, and is empty while they are.
+    """
+
+    version: str
+    is_ready: bool
+    problem: str
+    num_answering: int
+    engine: EngineStatus | None

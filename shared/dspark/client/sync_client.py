@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -11,7 +11,7 @@ from dspark.client.async_client import DEFAULT_TARGET, AsyncClient, AsyncStream
 from dspark.client.closed import ClientClosed
 from dspark.client.event_loop import BackgroundLoop
 from dspark.client.options import GenerateOptions, Prompt
-from dspark.client.results import Chunk, Completion, Model, Started
+from dspark.client.results import Chunk, Completion, Model, Started, Status, Tokens
 from dspark.transport_security.tls_files import TlsFiles
 
 
@@ -98,6 +98,38 @@ class Client:
     def generate(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Completion:
         """Run a completion to its end."""
         return self._loop.run(self._client.generate(prompt, **options))
+
+    def generate_choices(
+        self, prompt: Prompt, n: int, **options: Unpack[GenerateOptions]
+    ) -> tuple[Completion, ...]:
+        """``n`` completions of one prompt, each with a seed of its own; the first has the given."""
+        return self._loop.run(self._client.generate_choices(prompt, n, **options))
+
+    def tokenize(
+        self,
+        prompt: Prompt,
+        *,
+        add_special_tokens: bool = False,
+        return_spellings: bool = False,
+        timeout: float | None = None,
+    ) -> Tokens:
+        """The tokens of a text or of chat messages, as ``generate`` counts them."""
+        return self._loop.run(
+            self._client.tokenize(
+                prompt,
+                add_special_tokens=add_special_tokens,
+                return_spellings=return_spellings,
+                timeout=timeout,
+            )
+        )
+
+    def detokenize(self, token_ids: Sequence[int], timeout: float | None = None) -> str:
+        """The text of tokens, in which special tokens are text too."""
+        return self._loop.run(self._client.detokenize(token_ids, timeout))
+
+    def status(self, timeout: float | None = None) -> Status:
+        """Whether requests are served, and how much runs and waits."""
+        return self._loop.run(self._client.status(timeout))
 
     def models(self, timeout: float | None = None) -> tuple[Model, ...]:
         """The served models."""

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from dspark.client import chat_wire
 from dspark.client.options import GenerateOptions, Prompt
-from dspark.client.results import Chunk, Finished, Model, Started, TokenLogprobs, TopLogprob
+from dspark.client.results import (
+    Chunk,
+    EngineStatus,
+    Finished,
+    Model,
+    Started,
+    Status,
+    TokenLogprobs,
+    Tokens,
+    TopLogprob,
+)
 from dspark.errors import InvalidArgument
 from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, SpeculationParams
@@ -39,7 +50,9 @@ _DIRECT = (
 )
 
 
-def request_to_proto(prompt: Prompt, options: GenerateOptions) -> pb.GenerateRequest:
+def request_to_proto(
+    prompt: Prompt, options: GenerateOptions, n: int | None = None
+) -> pb.GenerateRequest:
     """Raises TypeError for an unknown option, InvalidArgument for a value its field cannot hold."""
     unknown = set(options) - set(GenerateOptions.__annotations__)
     if unknown:
@@ -47,7 +60,7 @@ def request_to_proto(prompt: Prompt, options: GenerateOptions) -> pb.GenerateReq
     given = {name: value for name, value in options.items() if value is not None}
     if given.get("top_k") == -1:
         given["top_k"] = 0
-    request = pb.GenerateRequest()
+    request = pb.GenerateRequest(n=n)
     _set_prompt(request, prompt, given)
     for name in _DIRECT:
         _set(request, name, given)
@@ -111,6 +124,47 @@ def models_from_proto(message: pb.ListModelsResponse) -> tuple[Model, ...]:
     return tuple(
         Model(card.id, card.max_model_len, tuple(card.sources), card.exactness)
         for card in message.models
+    )
+
+
+def tokenize_request(
+    prompt: Prompt, *, add_special_tokens: bool, return_spellings: bool
+) -> pb.TokenizeRequest:
+    """Raises InvalidArgument for a prompt that is no text and no chat."""
+    asked = pb.GenerateRequest()
+    _set_prompt(asked, prompt, {})
+    request = pb.TokenizeRequest(
+        add_special_tokens=add_special_tokens, return_token_strs=return_spellings
+    )
+    match asked.WhichOneof("prompt"):
+        case "text":
+            request.text = asked.text
+        case "chat":
+            request.chat.CopyFrom(asked.chat)
+        case _:
+            raise InvalidArgument("prompt", "must be text or chat messages")
+    return request
+
+
+def detokenize_request(token_ids: Sequence[int]) -> pb.DetokenizeRequest:
+    """Raises InvalidArgument for what are no token ids."""
+    request = pb.DetokenizeRequest()
+    _extend(request.token_ids, "token_ids", token_ids)
+    return request
+
+
+def tokens_from_proto(message: pb.TokenizeResponse) -> Tokens:
+    return Tokens(tuple(message.token_ids), message.max_model_len, tuple(message.token_strs))
+
+
+def status_from_proto(message: pb.GetStatusResponse) -> Status:
+    counts = {field.name: getattr(message.engine, field.name) for field in fields(EngineStatus)}
+    return Status(
+        version=message.version,
+        is_ready=message.is_ready,
+        problem=message.problem,
+        num_answering=message.num_answering,
+        engine=EngineStatus(**counts) if message.HasField("engine") else None,
     )
 
 

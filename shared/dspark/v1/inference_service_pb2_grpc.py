@@ -45,6 +45,21 @@ class InferenceServiceStub:
                 request_serializer=dspark_dot_v1_dot_inference__service__pb2.ListModelsRequest.SerializeToString,
                 response_deserializer=dspark_dot_v1_dot_inference__service__pb2.ListModelsResponse.FromString,
                 _registered_method=True)
+        self.Tokenize = channel.unary_unary(
+                '/dspark.v1.InferenceService/Tokenize',
+                request_serializer=dspark_dot_v1_dot_inference__service__pb2.TokenizeRequest.SerializeToString,
+                response_deserializer=dspark_dot_v1_dot_inference__service__pb2.TokenizeResponse.FromString,
+                _registered_method=True)
+        self.Detokenize = channel.unary_unary(
+                '/dspark.v1.InferenceService/Detokenize',
+                request_serializer=dspark_dot_v1_dot_inference__service__pb2.DetokenizeRequest.SerializeToString,
+                response_deserializer=dspark_dot_v1_dot_inference__service__pb2.DetokenizeResponse.FromString,
+                _registered_method=True)
+        self.GetStatus = channel.unary_unary(
+                '/dspark.v1.InferenceService/GetStatus',
+                request_serializer=dspark_dot_v1_dot_inference__service__pb2.GetStatusRequest.SerializeToString,
+                response_deserializer=dspark_dot_v1_dot_inference__service__pb2.GetStatusResponse.FromString,
+                _registered_method=True)
 
 
 class InferenceServiceServicer:
@@ -52,8 +67,8 @@ class InferenceServiceServicer:
     """
 
     def Generate(self, request, context):
-        """Generate streams one completion. The first event is started, the last is complete. Cancelling the call aborts
-        the request.
+        """Generate streams one completion, or n of one prompt. Of each choice the first event is started and the last is
+        complete. Cancelling the call aborts all of them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -61,6 +76,27 @@ class InferenceServiceServicer:
 
     def ListModels(self, request, context):
         """ListModels names the served models.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Tokenize(self, request, context):
+        """Tokenize says which token ids a prompt has.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Detokenize(self, request, context):
+        """Detokenize says which text token ids have.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetStatus(self, request, context):
+        """GetStatus says whether requests are served now, and how much runs and waits.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -78,6 +114,21 @@ def add_InferenceServiceServicer_to_server(servicer, server):
                     servicer.ListModels,
                     request_deserializer=dspark_dot_v1_dot_inference__service__pb2.ListModelsRequest.FromString,
                     response_serializer=dspark_dot_v1_dot_inference__service__pb2.ListModelsResponse.SerializeToString,
+            ),
+            'Tokenize': grpc.unary_unary_rpc_method_handler(
+                    servicer.Tokenize,
+                    request_deserializer=dspark_dot_v1_dot_inference__service__pb2.TokenizeRequest.FromString,
+                    response_serializer=dspark_dot_v1_dot_inference__service__pb2.TokenizeResponse.SerializeToString,
+            ),
+            'Detokenize': grpc.unary_unary_rpc_method_handler(
+                    servicer.Detokenize,
+                    request_deserializer=dspark_dot_v1_dot_inference__service__pb2.DetokenizeRequest.FromString,
+                    response_serializer=dspark_dot_v1_dot_inference__service__pb2.DetokenizeResponse.SerializeToString,
+            ),
+            'GetStatus': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStatus,
+                    request_deserializer=dspark_dot_v1_dot_inference__service__pb2.GetStatusRequest.FromString,
+                    response_serializer=dspark_dot_v1_dot_inference__service__pb2.GetStatusResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -135,6 +186,87 @@ class InferenceService:
             '/dspark.v1.InferenceService/ListModels',
             dspark_dot_v1_dot_inference__service__pb2.ListModelsRequest.SerializeToString,
             dspark_dot_v1_dot_inference__service__pb2.ListModelsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Tokenize(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dspark.v1.InferenceService/Tokenize',
+            dspark_dot_v1_dot_inference__service__pb2.TokenizeRequest.SerializeToString,
+            dspark_dot_v1_dot_inference__service__pb2.TokenizeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Detokenize(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dspark.v1.InferenceService/Detokenize',
+            dspark_dot_v1_dot_inference__service__pb2.DetokenizeRequest.SerializeToString,
+            dspark_dot_v1_dot_inference__service__pb2.DetokenizeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStatus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dspark.v1.InferenceService/GetStatus',
+            dspark_dot_v1_dot_inference__service__pb2.GetStatusRequest.SerializeToString,
+            dspark_dot_v1_dot_inference__service__pb2.GetStatusResponse.FromString,
             options,
             channel_credentials,
             insecure,

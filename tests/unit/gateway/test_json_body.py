@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from dspark.errors import DSparkError, InvalidArgument
+from dspark.gateway import json_body
 from dspark.gateway.json_body import read_object
 from dspark.gateway.shortened import MAX_CHARS
 
@@ -110,3 +112,13 @@ async def test_a_body_that_is_not_plain_utf_8_is_a_415(
 )
 async def test_any_media_type_is_read_as_json(headers: dict[str, Any]) -> None:
     assert await read_object(_request(b'{"prompt": "\xc3\xa9"}', **headers), 100) == {"prompt": "é"}
+
+
+async def test_keys_are_counted_before_a_large_body_is_read() -> None:
+    many = json.dumps({"a": {str(i): 1 for i in range(json_body.MAX_KEYS)}})
+    for body in (many, many.replace('":', '" :'), many.replace(" ", "")):
+        with pytest.raises(InvalidArgument, match="body: has more than 100000 keys"):
+            await read_object(_request(body.encode()), 10**7)
+    for text in ('":' * json_body.MAX_KEYS, '" :' * json_body.MAX_KEYS):
+        body = json.dumps({"a": text})
+        assert await read_object(_request(body.encode()), 10**7) == {"a": text}

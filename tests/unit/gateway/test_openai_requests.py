@@ -34,7 +34,11 @@ SAMPLING = {
     "use_prefix_cache": False,
 }
 WRONG_TYPES: list[tuple[str, Any]] = [
-    *[(name, value) for name in ("max_tokens", "top_k", "seed") for value in ("1", 1.5, True, [1])],
+    *[
+        (name, value)
+        for name in ("max_tokens", "top_k", "seed", "n")
+        for value in ("1", 1.5, True, [1])
+    ],
     *[(name, value) for name in ("temperature", "top_p", "min_p") for value in ("1", True, {})],
     *[(name, value) for name in ("ignore_eos", "stream", "return_token_ids") for value in (1, "t")],
     *[(name, value) for name in ("model", "user", "cache_salt") for value in (1, ["x"], "\ud800")],
@@ -52,9 +56,7 @@ WRONG_TYPES: list[tuple[str, Any]] = [
     ("temperature", 10**400),
 ]
 # A value of each unsupported field that asks for something.
-ASKING: dict[str, Any] = {
-    "n": 2,
-}
+ASKING: dict[str, Any] = {}
 
 
 def _completion(**fields: Any) -> Any:
@@ -117,12 +119,30 @@ def test_prompts_are_text_or_token_ids(prompt: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize(
     "prompt",
-    [None, 3, 1.5, True, {}, ["a", "b"], [[1], [2]], [1, "a"], [[1, "a"]], [1.5], [[[1]]], [None]],
+    [None, 3, 1.5, True, {}, ["a", None], [[1], 2], [1, "a"], [[1, "a"]], [1.5], [[[1]]], [None]],
 )
 def test_other_prompts_are_refused_by_name(prompt: Any) -> None:
     with pytest.raises(InvalidArgument) as caught:
         _completion(prompt=prompt)
     assert caught.value.field == "prompt"
+
+
+def test_several_prompts_are_requests_of_their_own_and_named_in_errors() -> None:
+    body = parse_completion({"prompt": ["a", [1, 2], ""], "seed": 5})
+    requests = [completion_request(body, "r1", index) for index in range(3)]
+    assert [request.prompt for request in requests] == [
+        TextPrompt("a", "prompt[0]"),
+        TokenPrompt((1, 2), "prompt[1]"),
+        TextPrompt("", "prompt[2]"),
+    ]
+    assert {request.seed for request in requests} == {5}
+
+
+def test_continuous_usage_needs_usage() -> None:
+    options = {"continuous_usage_stats": True}
+    with pytest.raises(InvalidArgument, match=r"stream_options\.continuous_usage_stats"):
+        _completion(stream=True, stream_options=options)
+    _completion(stream=True, stream_options={**options, "include_usage": True})
 
 
 @pytest.mark.parametrize(
@@ -306,7 +326,7 @@ def test_booleans_are_not_numbers(parse: Any) -> None:
 
 
 @SURFACES
-@pytest.mark.parametrize("field", ["continuous_usage_stats", "include_obfuscation"])
+@pytest.mark.parametrize("field", ["include_obfuscation"])
 def test_unsupported_stream_options(parse: Any, field: str) -> None:
     options = {"include_usage": True, field: False}
     assert parse(stream=True, stream_options=options) == parse()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -104,6 +105,43 @@ async def begin(pool: Pool, request_id: str) -> AsyncGenerator[StreamEvent, None
     stream = pool.pool.generate(request(request_id), None)
     await anext(stream)
     return stream
+
+
+async def test_a_choice_goes_where_the_first_of_its_prompt_runs() -> None:
+    pool = await pool_of("a", "b")
+    streams = [await begin(pool, "r0"), await begin(pool, "r1")]
+    for index in range(4):
+        beside = replace(request(f"r1-{index}"), beside="r1")
+        streams.append(pool.pool.generate(beside, None))
+        await anext(streams[-1])
+    assert sorted(pool.sources["b"].ends) == ["r1", "r1-0", "r1-1", "r1-2", "r1-3"]
+    gone = pool.pool.generate(replace(request("r9"), beside="over"), None)
+    await anext(gone)
+    assert "r9" in pool.sources["a"].ends
+    for stream in (*streams, gone):
+        await stream.aclose()
+
+
+async def test_clients_that_hang_up_count_against_no_scheduler() -> None:
+    pool = await pool_of("a", "b")
+    for index in range(10):
+        await (await begin(pool, f"r{index}")).aclose()
+        task = asyncio.create_task(_read_all(pool, f"s{index}"))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    streams = [await begin(pool, name) for name in ("x", "y")]
+    assert [sorted({"x", "y"} & set(source.ends)) for source in pool.sources.values()] == [
+        ["x"],
+        ["y"],
+    ]
+    for stream in streams:
+        await stream.aclose()
+
+
+async def _read_all(pool: Pool, request_id: str) -> None:
+    async for _ in pool.pool.generate(request(request_id), None):
+        pass
 
 
 async def test_requests_are_spread() -> None:

@@ -13,7 +13,8 @@ from llguidance import LLTokenizer
 from dspark.grammars.compilation import compile_grammar, load_vocabulary
 from dspark.grammars.refusal import GrammarRefused
 from dspark.structured_output import StructuredOutput as Output
-from dspark.verifier.structure.matcher import GrammarMatcher, MatcherFailed
+from dspark.verifier.structure.grammar_matcher import GrammarMatcher
+from dspark.verifier.structure.matcher import MatcherFailed
 from harness.byte_tokenizer import EOS, byte_tokenizer, write_model_dir
 
 PERSON = {

@@ -20,7 +20,10 @@ from dspark.scheduler.worker_view import MAX_SAMPLED, job_of, view_of
 def worker(num_blocks: int = 1000) -> Any:
     live = LiveRequests(10_000, Numbers(lambda: 1), Totals())
     batcher = Batcher(max_num_seqs=32, max_rows=512, block_size=16, num_blocks=num_blocks)
-    return SimpleNamespace(name="w", live=live, batcher=batcher, drafting=None, steps=StepBooks())
+    books = StepBooks()
+    return SimpleNamespace(
+        name="w", live=live, batcher=batcher, drafting=None, waves=None, steps=books
+    )
 
 
 def spec(index: int, max_tokens: int = 50) -> RequestSpec:

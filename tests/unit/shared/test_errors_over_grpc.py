@@ -27,6 +27,8 @@ EXAMPLES: list[errors.DSparkError] = [
     errors.DuplicateRequest("r1"),
     errors.QueueFull("64 requests wait"),
     errors.Overloaded("it would wait for 70 s").retry_in(40),
+    errors.RateLimited("max_concurrency", "the key runs 4 choices"),
+    errors.BodyTimeout(60),
     errors.NotReady("the model is loading"),
     errors.Draining("shutting down"),
     errors.BackendUnavailable("verifier", "connection refused"),

@@ -87,6 +87,7 @@ def _verifier(lines: _Lines, steps: _Lines) -> VerifierModel:
         call_ms=call_ms,
         call_ms_per_request=call_ms_per_request,
         jitter=jitter_of(costs, passes),
+        device=info["device"],
         computes_ahead=info["computes_ahead"],
     )
 

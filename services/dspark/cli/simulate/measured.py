@@ -37,5 +37,6 @@ def with_info(like: VerifierModel, info: VerifierInfo) -> VerifierModel:
         max_model_len=info.max_model_len,
         verify_costs=info.verify_costs,
         roofline=None,
+        device=info.device,
         computes_ahead=info.computes_ahead,
     )

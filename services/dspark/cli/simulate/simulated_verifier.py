@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dspark.cli.simulate.ahead_pass import AheadPass
 from dspark.cli.simulate.keyed_draws import uniform
@@ -55,6 +55,7 @@ class SimulatedVerifier:
         )
         self._sequences: dict[str, SimulatedSequence] = {}
         self._ahead: AheadPass | None = None
+        self._turn = asyncio.Lock()
         # of steps with work; ``num_requests`` counts a request once for each of them
         self.num_steps = self.num_rows = self.num_requests = 0
         self.busy_s = 0.0
@@ -68,7 +69,19 @@ class SimulatedVerifier:
     async def step(self, plan: StepPlan) -> StepOutcome:
         """Take the scheduler's part of the step, then the call's, then the pass's."""
         await self._processor.step(len(plan.work))
-        await asyncio.sleep(self._call_s(len(plan.work)))
+        call_s = self._call_s(len(plan.work))
+        engine_s = call_s * self._model.engine_share
+        await asyncio.sleep(call_s - engine_s)
+        arrived = monotonic()
+        async with self._turn:
+            queue_s = monotonic() - arrived
+            await asyncio.sleep(engine_s)
+            outcome = await self._compute_all(plan)
+        held_ns = outcome.total_ns + round(engine_s * _NS)
+        queue_ns = round(queue_s * _NS)
+        return replace(outcome, queue_ns=queue_ns, total_ns=queue_ns + held_ns)
+
+    async def _compute_all(self, plan: StepPlan) -> StepOutcome:
         cached = self._admit(plan)
         step = _Step()
         for work in plan.work:

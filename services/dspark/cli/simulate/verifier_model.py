@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dspark.cli.simulate.checks import at_least
+from dspark.cli.simulate.checks import at_least, shares
 from dspark.cli.simulate.roofline import Roofline
 from dspark.step import VerifierInfo, VerifyCost
 
@@ -18,7 +18,9 @@ class VerifierModel:
 
     A pass costs what ``verify_costs`` says, or what ``roofline`` computes if that is given. A call
     costs ``call_ms`` and ``call_ms_per_request`` beside it: the way there and back, admission,
-    drawing and committing. ``jitter`` is the standard deviation of a pass's time, as a share.
+    drawing and committing. For ``engine_share`` of that no other step can be in the verifier.
+    ``jitter`` is the standard deviation of a pass's time, as a share, and ``device`` what the model
+    runs on: ``cpu``, or anything else that is not busy with drafting and planning.
     """
 
     num_blocks: int
@@ -29,6 +31,8 @@ class VerifierModel:
     roofline: Roofline | None = None
     call_ms: float = 0.0
     call_ms_per_request: float = 0.0
+    engine_share: float = 0.5
+    device: str = "simulated"
     jitter: float = 0.0
     computes_ahead: bool = False
     caches_prefixes: bool = True
@@ -36,6 +40,7 @@ class VerifierModel:
     def __post_init__(self) -> None:
         at_least(1, self, "num_blocks", "block_size", "max_step_rows", "max_model_len")
         at_least(0, self, "call_ms", "call_ms_per_request", "jitter")
+        shares(self, "engine_share")
         if (self.roofline is None) == (not self.verify_costs):
             raise ValueError("one of verify_costs and roofline must be given, and not both")
         if any(cost.rows < 1 or cost.milliseconds <= 0 for cost in self.verify_costs):
@@ -59,7 +64,7 @@ class VerifierModel:
             exactness="strict",
             kernel_class="simulated",
             dtype="simulated",
-            device="simulated",
+            device=self.device,
             verify_costs=self.known_costs,
             computes_ahead=self.computes_ahead,
         )

@@ -26,8 +26,9 @@ class Guide:
     """The mask of each row, the completeness of each text and the fit of each tree.
 
     A matcher follows the generated tokens, which are those of ``tokens`` behind the prompt and then
-    a walk's path. Both are only added to and a path is always committed, so the matcher only moves
-    on, and a sequence that is admitted anew finds its place from the tokens that it brings.
+    a walk's path. A path is always committed, so the matcher goes back only where somebody asks
+    for what a walk saw on its way, and a sequence that is admitted anew finds its place from the
+    tokens that it brings.
     """
 
     def __init__(
@@ -117,7 +118,9 @@ class Guide:
         if self._num_consumed < num_tokens:
             news = [*committed[self._num_consumed :].tolist(), *path]
             self._matcher.consume(news[self._num_consumed - num_tokens :])
-            self._num_consumed = num_tokens
+        elif self._num_consumed > num_tokens:
+            self._matcher.rollback(self._num_consumed - num_tokens)
+        self._num_consumed = num_tokens
         return self._matcher
 
     def _begun(self) -> Matcher:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dspark.grammars.compilation import compile_grammar, load_vocabulary
 from dspark.verifier.structure.compiler import GrammarCompiler, NoStructures, Structures
-from dspark.verifier.structure.matcher import GrammarMatcher
+from dspark.verifier.structure.grammar_matcher import GrammarMatcher
 
 log = logging.getLogger(__name__)
 

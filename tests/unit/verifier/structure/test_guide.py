@@ -58,6 +58,13 @@ def test_committed_tokens_and_the_next_path_go_on_where_the_walk_ended() -> None
     assert guide.is_complete([4])
 
 
+def test_what_a_walk_saw_can_be_asked_for_again() -> None:
+    guide = guide_of(TokenBuffer(PROMPT))
+    assert allowed(guide, [1, 4, 4]) == [END]
+    assert allowed(guide, [1]) == [2, 4]
+    assert allowed(guide, [1, 4]) == [4, END]
+
+
 def test_an_admission_with_generated_tokens_starts_behind_them() -> None:
     assert allowed(guide_of(TokenBuffer([*PROMPT, 1, 4])), []) == [4, END]
     assert guide_of(TokenBuffer([*PROMPT, 1, 2, 3])).is_complete([])
