@@ -8,11 +8,15 @@ from typing import Any
 from dspark.candidates.config import CandidatesConfig
 from dspark.cli.models.known import DEFAULT_MODEL
 from dspark.config import setting, with_default
+from dspark.gateway.config import GatewayConfig
+from dspark.gateway.parsing.call_formats import CHOICES as TOOL_PARSERS
+from dspark.gateway.parsing.reasoning_parsers import CHOICES as REASONING_PARSERS
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.wave_choice import WAVES
 from dspark.verifier.config import EXACTNESS, LOGPROBS_MODES, WEIGHT_DTYPES, VerifierConfig
 
+_GATEWAY = ("tool_parser", "reasoning_parser", "allow_chat_template")
 _SCHEDULER = (
     "policy",
     "num_draft_tokens",
@@ -127,6 +131,21 @@ class ServicesConfig:
         "early_pruning",
         "drop hopeless candidates in the middle of a pass: auto, off or a number of LAYERS",
     )
+    tool_parser: str | None = _of(
+        GatewayConfig,
+        "tool_parser",
+        "format of tool calls; auto: by the model's chat template",
+        choices=TOOL_PARSERS,
+    )
+    reasoning_parser: str | None = _of(
+        GatewayConfig,
+        "reasoning_parser",
+        "how the model marks its reasoning",
+        choices=REASONING_PARSERS,
+    )
+    allow_chat_template: bool = setting(
+        False, "whether requests may bring a chat template, which is a program"
+    )
     logprobs_mode: str | None = _of(
         VerifierConfig,
         "logprobs_mode",
@@ -140,8 +159,12 @@ class ServicesConfig:
             self.scheduler(listen="", verifier=("unix:verifier",))
             self.candidates()
             self.verifier(model=self.model)
+            self.gateway(model_dir=self.model)
         except ValueError as error:
             raise ValueError(_with_flags(str(error))) from error
+
+    def gateway(self, **more: Any) -> GatewayConfig:
+        return GatewayConfig(**self._given(_GATEWAY), **more)
 
     def scheduler(self, **more: Any) -> SchedulerConfig:
         """The scheduler's settings: what is given here, and ``more``."""
@@ -156,16 +179,20 @@ class ServicesConfig:
     @property
     def given(self) -> frozenset[str]:
         """The names of the services' settings that are decided here, be it as the default."""
-        return frozenset(self._given((*_SCHEDULER, *_CANDIDATES, *_VERIFIER)))
+        return frozenset(self._given((*_GATEWAY, *_SCHEDULER, *_CANDIDATES, *_VERIFIER)))
 
     def _given(self, names: tuple[str, ...]) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in values.items() if value not in (None, ())}
+        return {
+            name: value
+            for name, value in values.items()
+            if value not in (None, ()) and value is not False
+        }
 
 
 def _with_flags(problem: str) -> str:
     """The problem with ``num_draft_tokens`` at its start written as ``--num-draft-tokens``."""
-    for name in (*_SCHEDULER, *_CANDIDATES, *_VERIFIER):
+    for name in (*_GATEWAY, *_SCHEDULER, *_CANDIDATES, *_VERIFIER):
         if problem.startswith(name):
             return f"--{name.replace('_', '-')}{problem.removeprefix(name)}"
     return problem

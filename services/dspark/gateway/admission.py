@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dspark.errors import ContextLength, InvalidArgument, ModelNotFound
 from dspark.gateway.bad_words import bad_word_runs, check_bad_words
 from dspark.gateway.caller import current_caller
-from dspark.gateway.chat_template import ChatTemplate
+from dspark.gateway.chat_prompts import ChatPrompts
 from dspark.gateway.client_request import (
     ChatPrompt,
     ClientRequest,
@@ -19,6 +19,7 @@ from dspark.gateway.client_request import (
 )
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.grammar_checker import GrammarChecker
+from dspark.gateway.parsing.answer_style import AnswerStyle
 from dspark.gateway.scheduler_monitor import SchedulerMonitor
 from dspark.gateway.shortened import shortened
 from dspark.gateway.token_source import GenerationRequest, SchedulerInfo
@@ -27,7 +28,6 @@ from dspark.sampling import SamplingParams, SpeculationParams
 from dspark.sampling_limits import check_leaves_tokens
 
 DEFAULT_MAX_TOKENS = 16
-ROLES = ("system", "user", "assistant")
 MAX_CACHE_SALT_CHARS = 1024
 # What uint32 and sint32 fields of the contract can hold.
 MAX_UINT32 = 2**32 - 1
@@ -49,13 +49,13 @@ class Admission:
         self,
         config: GatewayConfig,
         tokenizer: TextTokenizer,
-        template: ChatTemplate | None,
+        chats: ChatPrompts,
         monitor: SchedulerMonitor,
         grammars: GrammarChecker,
     ) -> None:
         self._config = config
         self._tokenizer = tokenizer
-        self._template = template
+        self._chats = chats
         self._monitor = monitor
         self._grammars = grammars
 
@@ -66,7 +66,8 @@ class Admission:
 
     async def encode(self, prompt: Prompt) -> tuple[int, ...]:
         """The token ids of a prompt as it would be admitted, whether or not they fit."""
-        return await self._token_ids(prompt, self._monitor.require_info().max_request_tokens)
+        limit = self._monitor.require_info().max_request_tokens
+        return (await self._laid_out(prompt, limit))[0]
 
     async def admit(self, client: ClientRequest) -> Admitted:
         self.check_model(client.model)
@@ -75,7 +76,7 @@ class Admission:
         self._check_speculation(client.speculation)
         self._check_options(client)
         info = self._monitor.require_info()
-        token_ids = await self._token_ids(client.prompt, info.max_request_tokens)
+        token_ids, answer = await self._laid_out(client.prompt, info.max_request_tokens)
         self._check_token_ids(token_ids, client.prompt, info)
         max_tokens = _max_tokens(client, len(token_ids), info)
         sampling = _sampling(client, max_tokens, self._bad_words(client))
@@ -94,22 +95,27 @@ class Admission:
             use_prefix_cache=client.use_prefix_cache is not False,
             request_class=client.request_class,
             tenant=current_caller().share_of(client.user),
+            text=client.text,
+            answer=answer,
         )
         return Admitted(request, info)
 
     def _bad_words(self, client: ClientRequest) -> tuple[tuple[int, ...], ...]:
         return client.bad_words + bad_word_runs(client.bad_word_texts, self._tokenizer.encode_now)
 
-    async def _token_ids(self, prompt: Prompt, limit: int) -> tuple[int, ...]:
+    async def _laid_out(
+        self, prompt: Prompt, limit: int
+    ) -> tuple[tuple[int, ...], AnswerStyle | None]:
         match prompt:
             case TokenPrompt(token_ids, _):
-                return token_ids
+                return token_ids, None
             case TextPrompt("", _):
-                return self._tokenizer.encode_nothing()
+                return self._tokenizer.encode_nothing(), None
             case TextPrompt(text, _):
-                return await self._encode(text, prompt.label, limit)
+                return await self._encode(text, prompt.label, limit), None
             case ChatPrompt():
-                return await self._encode(self._render(prompt), prompt.label, limit)
+                chat = await self._chats.lay_out(prompt)
+                return await self._encode(chat.text, prompt.label, limit), chat.answer
 
     async def _encode(self, text: str, label: str, limit: int) -> tuple[int, ...]:
         # Encoding megabytes takes many seconds, so what cannot fit is refused before.
@@ -117,21 +123,6 @@ class Admission:
         if least >= limit:
             raise _too_long(label, f"at least {least}", limit, least)
         return await self._tokenizer.encode(text)
-
-    def _render(self, prompt: ChatPrompt) -> str:
-        if not prompt.messages:
-            raise InvalidArgument(prompt.label, "must have at least one message")
-        for index, message in enumerate(prompt.messages):
-            if message.role not in ROLES:
-                roles = ", ".join(ROLES)
-                raise InvalidArgument(f"{prompt.label}[{index}].role", f"must be one of {roles}")
-        if self._template is None:
-            raise InvalidArgument(
-                prompt.label, "this model has no chat template; use a text prompt instead"
-            )
-        return self._template.render(
-            [{"role": m.role, "content": m.content} for m in prompt.messages]
-        )
 
     def _check_token_ids(
         self, token_ids: tuple[int, ...], prompt: Prompt, info: SchedulerInfo

@@ -85,7 +85,7 @@ class AnswerWriter:
             whole["seed"] = self._seed
             for name in ("speculation", "prompt_token_ids"):
                 whole.pop(name, None)
-        return whole | {"usage": usage_object(self._tally.usage)}
+        return whole | {"usage": usage_object(self._tally.usage, self._tally.reasoning_tokens)}
 
     def _whole_choice(self, index: int, items: list[ChoiceEvent]) -> dict[str, Any]:
         chunks: list[TextChunk] = []
@@ -123,6 +123,6 @@ class AnswerWriter:
         if self._options.include_usage:
             name = self._style.chunk_object_name
             body = {**self._envelope, "object": name, "choices": []}
-            body |= {"usage": usage_object(self._tally.usage)}
+            body |= {"usage": usage_object(self._tally.usage, self._tally.reasoning_tokens)}
             usage = server_sent(json.dumps(body, separators=(",", ":")))
         return usage + DONE

@@ -21,7 +21,8 @@ from dspark.gateway.completion_routes import CompletionRoutes
 from dspark.gateway.disconnect import ClientGone
 from dspark.gateway.gateway import Gateway
 from dspark.gateway.http_errors import CLIENT_GONE_STATUS, error_body, response_of
-from dspark.gateway.openai_types import ChatBody, CompletionBody
+from dspark.gateway.openai_chat_types import ChatBody
+from dspark.gateway.openai_types import CompletionBody
 from dspark.gateway.openapi_document import (
     GENERATING,
     READING,

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NoReturn
 
 import jinja2
-from jinja2 import nodes
+from jinja2 import meta, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
 
 from dspark.errors import InvalidArgument
-from dspark.gateway.tokenizer import read_json
+from dspark.gateway.continued_message import cut_behind, marked
+
+MAX_REASON_CHARS = 500
 
 
 class _GenerationBlocks(Extension):
@@ -27,6 +30,37 @@ class _GenerationBlocks(Extension):
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
         return nodes.Scope(body, lineno=line)
+
+
+class _Dict:
+    """``dict`` in templates: makes dicts, and has nothing to break out by."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
+        return dict(*args, **kwargs)
+
+    def fromkeys(self, *args: Any) -> dict[Any, Any]:
+        return dict.fromkeys(*args)
+
+
+class _Namespace(Namespace):
+    """``namespace`` in templates, without attributes that lead into Python."""
+
+    def __init__(*args: Any, **kwargs: Any) -> None:
+        # ``self`` is no name here, so that a template may have an attribute of that name.
+        self, *rest = args
+        attributes = dict(*rest, **kwargs)
+        for name in attributes:
+            _check_attribute(name)
+        Namespace.__init__(self, attributes)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _check_attribute(name)
+        super().__setitem__(name, value)
+
+
+def _check_attribute(name: Any) -> None:
+    if isinstance(name, str) and name.startswith("_"):
+        raise jinja2.exceptions.SecurityError(f"a namespace cannot have the attribute {name!r}")
 
 
 def _raise_exception(message: str) -> NoReturn:
@@ -57,53 +91,73 @@ def _environment() -> ImmutableSandboxedEnvironment:
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now
+    environment.globals["dict"] = _Dict()
+    environment.globals["namespace"] = _Namespace
     return environment
 
 
+@dataclass(frozen=True, slots=True)
+class TemplateText:
+    """A template's source and tokens, and the names that it reads and does not set."""
+
+    source: str
+    tokens: Mapping[str, str]
+    variables: frozenset[str]
+
+
 class ChatTemplate:
-    """Lays out a conversation as a prompt that ends where the assistant's turn begins."""
+    """Lays out a conversation as a prompt that ends where the assistant's turn begins.
+
+    To read a template is to run some of it already: constant expressions are evaluated.
+    """
 
     def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
-        self._tokens = dict(tokens)
+        environment = _environment()
         try:
-            self._template = _environment().from_string(source)
-        except jinja2.TemplateSyntaxError as error:
+            variables = frozenset(meta.find_undeclared_variables(environment.parse(source)))
+            self.text = TemplateText(source, dict(tokens), variables)
+            self._template = environment.from_string(source)
+        except (jinja2.TemplateSyntaxError, RecursionError) as error:
             raise ValueError(f"the chat template is broken: {error}") from error
 
-    def render(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """Raises InvalidArgument when the template refuses the conversation."""
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        variables: Mapping[str, Any] | None = None,
+        max_chars: int | None = None,
+    ) -> str:
+        """Raises InvalidArgument when the template refuses the conversation, or writes too much.
+
+        With ``continue_final_message`` the prompt ends with the last message's text.
+        """
+        turns = [dict(message) for message in messages]
+        given = {
+            **self.text.tokens,
+            **(variables or {}),
+            "messages": marked(turns) if continue_final_message else turns,
+            "tools": None if tools is None else list(tools),
+            "documents": None if documents is None else list(documents),
+            "add_generation_prompt": add_generation_prompt,
+        }
         try:
-            return self._template.render(
-                messages=[dict(m) for m in messages],
-                tools=None,
-                documents=None,
-                add_generation_prompt=True,
-                **self._tokens,
-            )
+            text = self._text(given, max_chars)
         except Exception as error:  # a template may fail in any way that Python can
-            raise InvalidArgument("messages", f"the chat template refuses them: {error}") from error
+            reason = str(error)[:MAX_REASON_CHARS] or type(error).__name__
+            problem = f"the chat template refuses them: {reason}"
+            raise InvalidArgument("messages", problem) from error
+        return cut_behind(text, turns[-1]) if continue_final_message else text
 
-
-def load_chat_template(model_dir: Path, tokens: Mapping[str, str]) -> ChatTemplate | None:
-    """The model's template: chat_template.jinja, else chat_template of tokenizer_config.json."""
-    path = model_dir / "chat_template.jinja"
-    if path.is_file():
-        return ChatTemplate(path.read_text(encoding="utf-8"), tokens)
-    readers: list[Callable[[], Any]] = [
-        lambda: read_json(model_dir / "chat_template.json").get("chat_template"),
-        lambda: read_json(model_dir / "tokenizer_config.json").get("chat_template"),
-    ]
-    for read in readers:
-        source = _default_template(read())
-        if source is not None:
-            return ChatTemplate(source, tokens)
-    return None
-
-
-def _default_template(declared: Any) -> str | None:
-    if isinstance(declared, str):
-        return declared
-    if isinstance(declared, list):
-        named = {entry.get("name"): entry.get("template") for entry in declared}
-        return named.get("default")
-    return None
+    def _text(self, given: Mapping[str, Any], max_chars: int | None) -> str:
+        pieces: list[str] = []
+        size = 0
+        for piece in self._template.generate(**given):
+            size += len(piece)
+            if max_chars is not None and size > max_chars:
+                raise ValueError(f"it writes more than {max_chars} characters")
+            pieces.append(piece)
+        return "".join(pieces)

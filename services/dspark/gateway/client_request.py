@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from dspark.gateway.text_assembly import TextOptions
+from dspark.gateway.tool_choice import Tool, ToolChoice
 from dspark.request_class import RequestClass
 from dspark.sampling import SpeculationParams
 from dspark.structured_output import StructuredOutput
+from dspark.tool_calls import ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +32,45 @@ class TokenPrompt:
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One turn of a conversation."""
+    """One turn of a conversation; ``content`` may be None beside calls of tools."""
 
     role: str
-    content: str
+    content: str | None
+    name: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    # of a tool's answer: the call that it answers
+    tool_call_id: str = ""
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatPrompt:
-    """A conversation."""
+    """A conversation, and how it is laid out and answered.
+
+    ``name`` is the messages' own in errors; ``path`` stands before all names there.
+    """
 
     messages: tuple[ChatMessage, ...]
-    label: str = "messages"
+    name: str = "messages"
+    path: str = ""
+    tools: tuple[Tool, ...] = ()
+    # None means auto with tools, none without
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool = True
+    # Whether the arguments of calls are streamed as they come; else each call comes whole.
+    streams_arguments: bool = False
+    # None means true, unless the last message is continued
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool = False
+    template_variables: Mapping[str, Any] = field(default_factory=dict)
+    documents: tuple[Mapping[str, Any], ...] = ()
+    template: str = ""
+    include_reasoning: bool = True
+
+    @property
+    def label(self) -> str:
+        """The client's name for the messages in errors."""
+        return self.path + self.name
 
 
 Prompt = TextPrompt | TokenPrompt | ChatPrompt
@@ -89,3 +121,4 @@ class ClientRequest:
     request_class: RequestClass = RequestClass.INTERACTIVE
     user: str = ""
     structure: StructureWish | None = None
+    text: TextOptions = field(default_factory=TextOptions)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dspark.config import setting
+from dspark.gateway.parsing.call_formats import CHOICES as TOOL_PARSERS
+from dspark.gateway.parsing.reasoning_parsers import CHOICES as REASONING_PARSERS
 from dspark.gateway.request_limits import RequestLimits
 from dspark.service_addresses import check_targets
 from dspark.telemetry.logs import LogSettings
@@ -53,6 +55,16 @@ class GatewayConfig(TransportSettings, LogSettings):
         256 * 1024, "largest grammar, JSON schema or tool definitions of a request"
     )
     body_timeout_s: float = setting(60.0, "time for a request's body to come; 0 means no limit")
+    tool_parser: str = setting(
+        "auto", "format of tool calls; auto: by the model's chat template", choices=TOOL_PARSERS
+    )
+    reasoning_parser: str = setting(
+        "none", "how the model marks its reasoning", choices=REASONING_PARSERS
+    )
+    allow_chat_template: bool = setting(
+        False, "whether requests may bring a chat template, which is a program"
+    )
+    chat_template_timeout_s: float = setting(2.0, "time that a chat template gets")
     request_timeout_s: float = setting(3600.0, "longest life of a request; 0 means no limit")
     drain_pause_s: float = setting(0.0, "time after SIGTERM in which new requests are still served")
     drain_s: float = setting(30.0, "time that running requests get to end after SIGTERM")
@@ -69,6 +81,14 @@ class GatewayConfig(TransportSettings, LogSettings):
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        if not 0 < self.chat_template_timeout_s < float("inf"):
+            raise ValueError("chat_template_timeout_s must be above 0 seconds")
+        for name, choices in (
+            ("tool_parser", TOOL_PARSERS),
+            ("reasoning_parser", REASONING_PARSERS),
+        ):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}")
         for name in ("body_timeout_s", "request_timeout_s", "drain_pause_s", "drain_s"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be 0 or more seconds")

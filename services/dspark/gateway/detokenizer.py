@@ -13,6 +13,7 @@ REPLACEMENT = "\ufffd"
 CONTEXT_TOKENS = 6
 # An incomplete character is at most three bytes, hence three tokens: many more never resolve.
 MAX_PENDING_TOKENS = 16
+_MAX_BEGUN = 3
 
 Decode = Callable[[list[int]], str]
 
@@ -21,7 +22,8 @@ class IncrementalDetokenizer:
     """Releases the text of a token sequence in pieces that join to the text of the whole.
 
     ``decode`` is never given ``skipped_ids`` (special tokens), which have no text. Of
-    ``prompt_token_ids`` the last few give context: none of their text is released.
+    ``prompt_token_ids`` the last few give context: none of their text is released, but for a
+    character that the prompt begins and the sequence completes.
     """
 
     def __init__(
@@ -33,9 +35,12 @@ class IncrementalDetokenizer:
         self._decode = decode
         self._skipped = skipped_ids
         tail = [i for i in prompt_token_ids[-CONTEXT_TOKENS:] if i not in skipped_ids]
-        self._set_context(tail)
-        self._pending: list[int] = []
+        begun = _num_begun(decode, tail)
+        self._set_context(tail[: len(tail) - begun])
+        self._pending = tail[len(tail) - begun :]
         self._num_released = 0
+        # What stands for the prompt's incomplete character, should it stay incomplete.
+        self._prompts = self._pending_text() if begun else ""
 
     def push(self, token_ids: Sequence[int]) -> str:
         """Take new tokens; return the text that is certain now."""
@@ -44,6 +49,8 @@ class IncrementalDetokenizer:
             return ""
         text = self._pending_text()
         certain = text.rstrip(REPLACEMENT)
+        if certain or len(self._pending) > MAX_PENDING_TOKENS:
+            self._leave_prompts(text)
         released = certain[self._num_released :]
         if len(certain) == len(text):
             self._settle(self._pending)
@@ -57,9 +64,17 @@ class IncrementalDetokenizer:
         """The rest at the end of the sequence; an incomplete character becomes U+FFFD."""
         if not self._pending:
             return ""
-        rest = self._pending_text()[self._num_released :]
+        text = self._pending_text()
+        self._leave_prompts(text)
+        rest = text[self._num_released :]
         self._settle(self._pending)
         return rest
+
+    def _leave_prompts(self, text: str) -> None:
+        """Leave out what stands for the prompt's character if that was not completed."""
+        if self._prompts and text.startswith(self._prompts):
+            self._num_released = max(self._num_released, len(self._prompts))
+        self._prompts = ""
 
     def _set_context(self, token_ids: list[int]) -> None:
         self._context = token_ids[-MAX_PENDING_TOKENS:]
@@ -90,3 +105,16 @@ class IncrementalDetokenizer:
         released = text[self._num_released :]
         self._settle(self._pending)
         return released
+
+
+def _num_begun(decode: Decode, token_ids: list[int]) -> int:
+    """How many tokens at the end are the beginning of a character."""
+    whole = decode(token_ids) if token_ids else ""
+    if not whole.endswith(REPLACEMENT):
+        return 0
+    counts = range(1, min(_MAX_BEGUN, len(token_ids)) + 1)
+    texts = {n: decode(token_ids[:-n]) if n < len(token_ids) else "" for n in counts}
+    apart = [n for n in counts if texts[n] + decode(token_ids[-n:]) == whole]
+    # U+FFFD before it may be a character of its own, but seldom is.
+    clean = [n for n in apart if not texts[n].endswith(REPLACEMENT)]
+    return next(iter(clean + apart), 0)

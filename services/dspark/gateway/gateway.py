@@ -14,7 +14,7 @@ from dspark.errors import DSparkError
 from dspark.gateway.admission import Admission
 from dspark.gateway.answers import Answers
 from dspark.gateway.api_keys import ApiKeys
-from dspark.gateway.chat_template import load_chat_template
+from dspark.gateway.chat_prompts import ChatPrompts, ChatSettings
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.generation import GenerationService
 from dspark.gateway.grammar_checker import GrammarChecker
@@ -22,6 +22,9 @@ from dspark.gateway.json_body import read_object
 from dspark.gateway.lifecycle import Lifecycle
 from dspark.gateway.metrics import GatewayMetrics
 from dspark.gateway.scheduler_monitor import SchedulerMonitor
+from dspark.gateway.template_files import load_chat_templates
+from dspark.gateway.template_process import TemplateLimits
+from dspark.gateway.template_renderer import ProcessRenderer
 from dspark.gateway.token_source import SchedulerStatus, TokenSource
 from dspark.gateway.tokenization import Tokenization
 from dspark.gateway.tokenizer import TextTokenizer, special_tokens
@@ -53,6 +56,7 @@ class Gateway:
     lifecycle: Lifecycle
     api_keys: ApiKeys
     grammars: GrammarChecker
+    renderer: ProcessRenderer
 
     async def read_fields(self, request: Request) -> dict[str, Any]:
         """The JSON object of a request's body; raises DSparkError for one over a limit."""
@@ -83,13 +87,19 @@ def make_gateway(config: GatewayConfig, source: TokenSource) -> Gateway:
     """
     model_dir = Path(config.model_dir)
     tokenizer = TextTokenizer(model_dir)
-    template = load_chat_template(model_dir, special_tokens(model_dir, tokenizer))
+    renderer = ProcessRenderer(TemplateLimits(seconds=config.chat_template_timeout_s))
+    chats = ChatPrompts(
+        load_chat_templates(model_dir, special_tokens(model_dir, tokenizer)),
+        renderer,
+        ChatSettings(config.tool_parser, config.reasoning_parser, config.allow_chat_template),
+        tokenizer.has_token,
+    )
     monitor = SchedulerMonitor(source)
     lifecycle = Lifecycle()
     metrics = GatewayMetrics(config.model_name, lifecycle)
     grammars = GrammarChecker(model_dir / "tokenizer.json")
     timeout_s = config.request_timeout_s or None
-    admission = Admission(config, tokenizer, template, monitor, grammars)
+    admission = Admission(config, tokenizer, chats, monitor, grammars)
     generation = GenerationService(source, tokenizer, metrics.books, lifecycle, timeout_s)
     return Gateway(
         config=config,
@@ -103,4 +113,5 @@ def make_gateway(config: GatewayConfig, source: TokenSource) -> Gateway:
         lifecycle=lifecycle,
         api_keys=ApiKeys(config.api_keys_file),
         grammars=grammars,
+        renderer=renderer,
     )

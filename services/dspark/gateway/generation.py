@@ -11,6 +11,7 @@ from dspark.errors import DSparkError, InternalError, UnknownRequest
 from dspark.gateway import request_trace
 from dspark.gateway.generation_events import Completed, Event, Started
 from dspark.gateway.lifecycle import Lifecycle
+from dspark.gateway.parsing.answer_assembly import AnswerAssembler
 from dspark.gateway.request_books import RequestBooks, RequestTimer
 from dspark.gateway.resumption import resumed_stream
 from dspark.gateway.text_assembly import TextAssembler, TextChunk
@@ -22,6 +23,7 @@ from dspark.sampling import FinishReason, Usage
 log = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S = 1.0
+Assembler = TextAssembler | AnswerAssembler
 
 
 class GenerationService:
@@ -83,10 +85,7 @@ class GenerationService:
         self, request: GenerationRequest, eos_token_ids: frozenset[int], timer: RequestTimer
     ) -> AsyncGenerator[TextChunk | Completed, None]:
         ends = _end_token_ids(request, eos_token_ids)
-        detokenizer = self._tokenizer.detokenizer(request.prompt_token_ids)
-        assembler = TextAssembler(
-            detokenizer, ends, request.stop_strings, request.sampling.min_tokens
-        )
+        assembler = self._assembler(request, ends)
         resumed = resumed_stream(
             self._source, request, ends, self._timeout_s, self._books.lost_scheduler
         )
@@ -94,19 +93,33 @@ class GenerationService:
             async for event in stream:
                 if isinstance(event, TokensComplete):
                     timer.times = event.times
-                    rest = assembler.finish()
-                    if rest:
-                        yield TextChunk(rest)
+                    rest = assembler.last_chunk()
+                    if rest.says_something:
+                        yield rest
                     yield _completed(request, assembler, event, eos_token_ids)
                     return
                 chunk = assembler.push(event)
                 timer.observe_tokens(len(chunk.token_ids))
                 yield chunk
-                if assembler.stop_string is not None:
+                if assembler.is_over:
                     report = await self._stop(request, stream)
                     timer.times = None if report is None else report.times
                     yield _stopped(request, assembler, report)
                     return
+
+    def _assembler(self, request: GenerationRequest, ends: frozenset[int]) -> Assembler:
+        answer, options = request.answer, request.text
+        detokenizer = self._tokenizer.detokenizer(
+            request.prompt_token_ids, answer.marks if answer else (), options.keep_special_tokens
+        )
+        text = TextAssembler(
+            detokenizer,
+            ends,
+            request.stop_strings,
+            request.sampling.min_tokens,
+            include_stop=options.include_stop,
+        )
+        return text if answer is None else AnswerAssembler(text, answer, request.request_id)
 
     async def _stop(
         self, request: GenerationRequest, stream: AsyncGenerator[StreamEvent, None]
@@ -132,7 +145,7 @@ def _end_token_ids(request: GenerationRequest, eos_token_ids: frozenset[int]) ->
 
 
 def _stopped(
-    request: GenerationRequest, assembler: TextAssembler, report: TokensComplete | None
+    request: GenerationRequest, assembler: Assembler, report: TokensComplete | None
 ) -> Completed:
     usage = Usage(
         prompt_tokens=len(request.prompt_token_ids),
@@ -145,22 +158,30 @@ def _stopped(
         usage=usage,
         speculation=report.speculation if report else None,
         steps=report.steps if report else None,
+        calls_tools=assembler.has_calls,
+        reasoning_tokens=assembler.reasoning_tokens,
     )
 
 
 def _completed(
     request: GenerationRequest,
-    assembler: TextAssembler,
+    assembler: Assembler,
     end: TokensComplete,
     eos_token_ids: frozenset[int],
 ) -> Completed:
     if end.finish_reason is FinishReason.ERROR:
         raise InternalError("the scheduler could not finish the request")
+    reason, stop_reason = end.finish_reason, end.stop_token_id
     if assembler.stop_string is not None:
-        return Completed(
-            FinishReason.STOP, assembler.stop_string, end.usage, end.speculation, end.steps
-        )
-    stop_reason = end.stop_token_id
-    if stop_reason in eos_token_ids and stop_reason not in request.sampling.stop_token_ids:
+        reason, stop_reason = FinishReason.STOP, None
+    elif stop_reason in eos_token_ids and stop_reason not in request.sampling.stop_token_ids:
         stop_reason = None
-    return Completed(end.finish_reason, stop_reason, end.usage, end.speculation, end.steps)
+    return Completed(
+        reason,
+        assembler.stop_string or stop_reason,
+        end.usage,
+        end.speculation,
+        end.steps,
+        calls_tools=assembler.has_calls and reason is FinishReason.STOP,
+        reasoning_tokens=assembler.reasoning_tokens,
+    )

@@ -23,7 +23,8 @@ class Completed:
     """The end; ``stop_reason`` is the stop string or stop token, None for any other end.
 
     ``speculation`` and ``steps`` are None when a stop string ended the request and the scheduler,
-    which counts them, was lost just then.
+    which counts them, was lost just then. ``calls_tools`` says that the answer ended by itself,
+    with calls of tools; ``reasoning_tokens`` is None where reasoning is not told from text.
     """
 
     finish_reason: FinishReason
@@ -31,6 +32,8 @@ class Completed:
     usage: Usage
     speculation: SpeculationStats | None
     steps: StepBreakdown | None
+    calls_tools: bool = False
+    reasoning_tokens: int | None = None
 
 
 Event = Started | TextChunk | Completed

@@ -13,8 +13,6 @@ from grpc import aio
 from dspark.errors import InvalidArgument
 from dspark.gateway.choice_streams import ChoiceEvent
 from dspark.gateway.client_request import (
-    ChatMessage,
-    ChatPrompt,
     ClientRequest,
     Prompt,
     StructureWish,
@@ -25,8 +23,9 @@ from dspark.gateway.gateway import Gateway, GatewayStatus
 from dspark.gateway.generation_events import Completed, Started
 from dspark.gateway.request_id import check_request_id, draw_request_id
 from dspark.gateway.request_trace import CHAT, TEXT, current_trace, traced
-from dspark.gateway.text_assembly import TextChunk
+from dspark.gateway.text_assembly import TextChunk, TextOptions
 from dspark.gateway.token_bytes import Spell
+from dspark.gateway.wire.chat import call_deltas_to_proto, chat_from_proto
 from dspark.logprobs import TokenLogprobs
 from dspark.telemetry import current
 from dspark.telemetry.grpc_carrier import carrier_of
@@ -128,6 +127,9 @@ def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:
         "sampling.": request.sampling,
         "sampling.structured.": request.sampling.structured,
         "speculation.": request.speculation,
+        "chat.": request.chat,
+        **{f"chat.messages[{i}].": m for i, m in enumerate(request.chat.messages)},
+        **{f"chat.tools[{i}].": tool for i, tool in enumerate(request.chat.tools)},
     }
     refuse_unknown_fields(parts)
     return ClientRequest(
@@ -144,6 +146,12 @@ def client_request_from_proto(request: pb.GenerateRequest) -> ClientRequest:
         ),
         request_class=request_class_from_proto(request.request_class),
         user=request.user,
+        text=TextOptions(
+            include_stop=request.include_stop_str_in_output,
+            keep_special_tokens=(
+                request.HasField("skip_special_tokens") and not request.skip_special_tokens
+            ),
+        ),
         bad_word_texts=tuple(request.bad_words),
         structure=_structure(request.sampling),
         **stated_scalars(request.sampling),
@@ -185,6 +193,8 @@ def _chunk_to_proto(
         num_accepted=chunk.num_accepted,
         logprobs=_logprobs_to_proto(zip(chunk.token_ids, chunk.logprobs, strict=False), spell),
         prompt_logprobs=_logprobs_to_proto(prompt, spell),
+        reasoning=chunk.reasoning,
+        tool_calls=call_deltas_to_proto(chunk.calls),
     )
 
 
@@ -228,6 +238,8 @@ def _complete_to_proto(end: Completed, index: int) -> pb.GenerateComplete:
         usage=usage_to_proto(end.usage),
         speculation=stats_to_proto(end.speculation) if end.speculation else None,
         steps=breakdown_to_proto(end.steps) if end.steps else None,
+        calls_tools=end.calls_tools,
+        reasoning_tokens=end.reasoning_tokens,
         index=index,
     )
 
@@ -243,8 +255,7 @@ def _prompt(request: pb.GenerateRequest | pb.TokenizeRequest) -> Prompt:
         case "token_ids" if isinstance(request, pb.GenerateRequest):
             return TokenPrompt(tuple(request.token_ids.ids), "token_ids")
         case "chat":
-            messages = tuple(ChatMessage(m.role, m.content) for m in request.chat.messages)
-            return ChatPrompt(messages, "chat.messages")
+            return chat_from_proto(request.chat)
         case _:
             raise InvalidArgument("prompt", f"one of {_prompts_of(request)} must be set")
 

@@ -8,27 +8,16 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from dspark.errors import InvalidArgument, UnsupportedField
+from dspark.errors import InvalidArgument
 from dspark.gateway import unsupported_fields
-from dspark.gateway.client_request import (
-    ChatMessage,
-    ChatPrompt,
-    ClientRequest,
-    Prompt,
-    TextPrompt,
-    TokenPrompt,
-)
+from dspark.gateway.client_request import ClientRequest, Prompt, TextPrompt, TokenPrompt
 from dspark.gateway.field_path import field_path
-from dspark.gateway.openai_types import (
-    ChatBody,
-    CommonFields,
-    CompletionBody,
-    Message,
-    SpeculationOptions,
-)
+from dspark.gateway.openai_chat import chat_prompt, clean_message, clean_tool
+from dspark.gateway.openai_chat_types import ChatBody
+from dspark.gateway.openai_types import CommonFields, CompletionBody, SpeculationOptions
 from dspark.gateway.service_tier import class_of_tier
-from dspark.gateway.shortened import shortened
 from dspark.gateway.structured_fields import structure_wish
+from dspark.gateway.text_assembly import TextOptions
 from dspark.gateway.unicode_text import LONE_SURROGATE
 from dspark.gateway.unsupported_fields import drop_neutral
 from dspark.sampling import SpeculationParams
@@ -46,6 +35,7 @@ _PROBLEMS = {
     "too_short": "must have at least one item",
     "extra_forbidden": "is not a known field",
     "model_type": "must be an object",
+    "dict_type": "must be an object",
     "string_unicode": LONE_SURROGATE,
 }
 
@@ -65,10 +55,12 @@ def parse_completion(fields: Mapping[str, Any]) -> CompletionBody:
 def parse_chat(fields: Mapping[str, Any]) -> ChatBody:
     """Raises InvalidArgument or UnsupportedField that names the field."""
     kept = _without_nested_extras(drop_neutral(fields, unsupported_fields.CHAT))
-    messages = kept.get("messages")
-    if isinstance(messages, list):
-        kept["messages"] = [_clean_message(m, f"messages[{i}]") for i, m in enumerate(messages)]
+    for name, clean in (("messages", clean_message), ("tools", clean_tool)):
+        if isinstance(values := kept.get(name), list):
+            kept[name] = [clean(value, f"{name}[{i}]") for i, value in enumerate(values)]
     body = validated(ChatBody, kept)
+    for index, message in enumerate(body.messages):
+        message.check(f"messages[{index}]")
     if None not in (body.max_tokens, body.max_completion_tokens):
         if body.max_tokens != body.max_completion_tokens:
             raise InvalidArgument("max_completion_tokens", "contradicts max_tokens")
@@ -86,11 +78,10 @@ def completion_request(body: CompletionBody, request_id: str, index: int = 0) ->
 
 
 def chat_request(body: ChatBody, request_id: str) -> ClientRequest:
-    messages = tuple(ChatMessage(m.role, _content(m)) for m in body.messages)
     max_tokens = (
         body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     )
-    client = client_request(body, ChatPrompt(messages), max_tokens, request_id)
+    client = client_request(body, chat_prompt(body), max_tokens, request_id)
     return replace(client, logprobs=_chat_logprobs(body))
 
 
@@ -143,6 +134,10 @@ def client_request(
         request_class=class_of_tier(body.service_tier),
         user=body.user or "",
         structure=structure_wish(body),
+        text=TextOptions(
+            include_stop=bool(body.include_stop_str_in_output),
+            keep_special_tokens=body.skip_special_tokens is False,
+        ),
     )
 
 
@@ -157,39 +152,12 @@ def _speculation(options: SpeculationOptions | None) -> SpeculationParams:
     )
 
 
-def _content(message: Message) -> str:
-    if isinstance(message.content, str):
-        return message.content
-    return "\n".join(part.text for part in message.content)
-
-
 def _without_nested_extras(fields: dict[str, Any]) -> dict[str, Any]:
     for name, table in _NESTED.items():
         options = fields.get(name)
         if isinstance(options, dict):
             fields[name] = drop_neutral(options, table, f"{name}.")
     return fields
-
-
-def _clean_message(message: Any, path: str) -> Any:
-    if not isinstance(message, dict):
-        return message
-    kept = drop_neutral(message, unsupported_fields.MESSAGE, f"{path}.")
-    content = kept.get("content")
-    if isinstance(content, list):
-        kept["content"] = [
-            _clean_part(part, f"{path}.content[{i}]") for i, part in enumerate(content)
-        ]
-    return kept
-
-
-def _clean_part(part: Any, path: str) -> Any:
-    if not isinstance(part, dict):
-        return part
-    if isinstance(part.get("type"), str) and part["type"] != "text":
-        kind = shortened(part["type"])
-        raise UnsupportedField(f"{path}.type", f"{kind!r} is not supported, only 'text' is")
-    return drop_neutral(part, unsupported_fields.CONTENT_PART, f"{path}.")
 
 
 def validated(body_type: type[Body], fields: dict[str, Any]) -> Body:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 from dspark.gateway.echo import Echo
@@ -16,6 +16,7 @@ from dspark.gateway.openai_logprobs import (
     completion_logprobs,
     prompt_logprobs,
 )
+from dspark.gateway.openai_messages import message_delta, whole_message
 from dspark.gateway.text_assembly import TextChunk
 from dspark.gateway.token_bytes import Spell
 from dspark.gateway.usage_tally import UsageTally
@@ -55,9 +56,9 @@ class ResponseStyle(Protocol):
         """What the first chunk of a stream says before any text."""
         ...
 
-    def delta(self, text: str) -> dict[str, Any]: ...
+    def delta(self, chunk: TextChunk) -> dict[str, Any]: ...
 
-    def whole(self, text: str) -> dict[str, Any]: ...
+    def whole(self, chunks: Sequence[TextChunk]) -> dict[str, Any]: ...
 
     def logprobs(self, tokens: Sequence[ToldToken], spell: Spell) -> dict[str, Any]: ...
 
@@ -73,11 +74,11 @@ class CompletionStyle:
     def opening_delta(self) -> dict[str, Any] | None:
         return None
 
-    def delta(self, text: str) -> dict[str, Any]:
-        return {"text": text}
+    def delta(self, chunk: TextChunk) -> dict[str, Any]:
+        return {"text": chunk.text}
 
-    def whole(self, text: str) -> dict[str, Any]:
-        return {"text": text}
+    def whole(self, chunks: Sequence[TextChunk]) -> dict[str, Any]:
+        return {"text": "".join(chunk.text for chunk in chunks)}
 
     def logprobs(self, tokens: Sequence[ToldToken], spell: Spell) -> dict[str, Any]:
         return completion_logprobs(tokens, spell)
@@ -94,11 +95,11 @@ class ChatStyle:
     def opening_delta(self) -> dict[str, Any] | None:
         return {"delta": {"role": "assistant", "content": ""}}
 
-    def delta(self, text: str) -> dict[str, Any]:
-        return {"delta": {"content": text} if text else {}}
+    def delta(self, chunk: TextChunk) -> dict[str, Any]:
+        return {"delta": message_delta(chunk)}
 
-    def whole(self, text: str) -> dict[str, Any]:
-        return {"message": {"role": "assistant", "content": text}}
+    def whole(self, chunks: Sequence[TextChunk]) -> dict[str, Any]:
+        return {"message": whole_message(chunks)}
 
     def logprobs(self, tokens: Sequence[ToldToken], spell: Spell) -> dict[str, Any]:
         return chat_logprobs(tokens, spell)
@@ -136,15 +137,15 @@ class ResponseWriter:
         prompt_token_ids: Sequence[int],
     ) -> dict[str, Any]:
         """The response that is not streamed, with this choice alone."""
-        text = "".join(chunk.text for chunk in chunks)
-        if self._echo is not None:
-            text = self._echo.text + text
         told = [
             token
             for place, chunk in enumerate(chunks)
             for token in self._told(chunk, is_first=place == 0)
         ]
-        choice = self._choice(self._style.whole(text), end, told)
+        said = list(chunks)
+        if self._echo is not None:
+            said.insert(0, TextChunk(self._echo.text))
+        choice = self._choice(self._style.whole(said), end, told)
         extras: dict[str, Any] = {}
         if self._options.prompt_logprobs is not None:
             holder = choice if self._style.tells_prompt_in_choice else extras
@@ -159,7 +160,7 @@ class ResponseWriter:
             **self._envelope,
             "object": self._style.object_name,
             "choices": [choice],
-            "usage": usage_object(end.usage),
+            "usage": usage_object(end.usage, end.reasoning_tokens),
             **extras,
         }
 
@@ -169,22 +170,24 @@ class ResponseWriter:
         return b"" if delta is None else self._event([self._choice(delta)])
 
     def chunk(self, chunk: TextChunk) -> bytes:
-        """An event for new text, or for what else was asked for of new tokens; else nothing."""
-        text, is_first = chunk.text, self._is_first
-        if is_first and self._echo is not None:
-            text = self._echo.text + text
+        """An event for what is new, or for what else was asked for of tokens; else nothing."""
+        is_first = self._is_first
         told = self._told(chunk, is_first=is_first)
+        if is_first and self._echo is not None:
+            chunk = replace(chunk, text=self._echo.text + chunk.text)
         self._is_first = False
-        if not (text or told or (self._options.return_token_ids and chunk.token_ids)):
+        asks_ids = self._options.return_token_ids and chunk.token_ids
+        if not (chunk.says_something or told or asks_ids):
             return b""
-        choice = self._choice(self._style.delta(text), told=told)
+        choice = self._choice(self._style.delta(chunk), told=told)
         if self._options.return_token_ids:
             choice["token_ids"] = chunk.token_ids
         return self._event([choice])
 
     def closing(self, end: Completed) -> bytes:
         """The finish reason."""
-        choice, extras = self._choice(self._style.delta(""), end), self._extensions(end)
+        nothing = self._style.delta(TextChunk(""))
+        choice, extras = self._choice(nothing, end), self._extensions(end)
         if self._options.num_choices > 1:
             choice, extras = choice | extras, {}
         return self._event([choice], **extras)
@@ -222,14 +225,14 @@ class ResponseWriter:
             "index": self._index,
             **content,
             "logprobs": self._style.logprobs(told, self._spell) if told else None,
-            "finish_reason": end.finish_reason.value if end else None,
+            "finish_reason": _finish_word(end) if end else None,
             "stop_reason": end.stop_reason if end else None,
         }
 
     def _event(self, choices: list[dict[str, Any]], **extras: Any) -> bytes:
         body = {**self._envelope, "object": self._style.chunk_object_name, "choices": choices}
         if self._options.continuous_usage:
-            body["usage"] = usage_object(self._tally.usage)
+            body["usage"] = usage_object(self._tally.usage, self._tally.reasoning_tokens)
         elif self._options.include_usage:
             body["usage"] = None
         body.update(extras)
@@ -239,13 +242,20 @@ class ResponseWriter:
         return {"seed": self._started.seed, "speculation": speculation_object(end)}
 
 
-def usage_object(usage: Usage) -> dict[str, Any]:
-    return {
+def usage_object(usage: Usage, reasoning_tokens: int | None = None) -> dict[str, Any]:
+    counts: dict[str, Any] = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
     }
+    if reasoning_tokens is not None:
+        counts["completion_tokens_details"] = {"reasoning_tokens": reasoning_tokens}
+    return counts
+
+
+def _finish_word(end: Completed) -> str:
+    return "tool_calls" if end.calls_tools else end.finish_reason.value
 
 
 def speculation_object(end: Completed) -> dict[str, Any] | None:

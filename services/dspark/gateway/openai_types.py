@@ -8,7 +8,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
-    FailFast,
     Field,
     PlainValidator,
     WithJsonSchema,
@@ -75,7 +74,7 @@ def _check_bad_words(value: Any) -> tuple[str, ...]:
     raise PydanticCustomError("bad_words", "must be a list of strings")
 
 
-def _either(*schemas: dict[str, Any]) -> WithJsonSchema:
+def either(*schemas: dict[str, Any]) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": list(schemas)})
 
 
@@ -83,11 +82,11 @@ Text = Annotated[str, AfterValidator(_check_text)]
 _TEXT = {"type": "string"}
 _IDS = {"type": "array", "items": {"type": "integer"}}
 _PROMPTS = {"type": "array", "items": {"anyOf": [_TEXT, _IDS]}, "minItems": 1}
-PromptField = Annotated[Any, PlainValidator(_check_prompts), _either(_TEXT, _IDS, _PROMPTS)]
+PromptField = Annotated[Any, PlainValidator(_check_prompts), either(_TEXT, _IDS, _PROMPTS)]
 StopField = Annotated[
     Any,
     PlainValidator(_check_stop),
-    _either(_TEXT, {"type": "array", "items": _TEXT}, {"type": "null"}),
+    either(_TEXT, {"type": "array", "items": _TEXT}, {"type": "null"}),
 ]
 
 BiasField = Annotated[
@@ -120,20 +119,6 @@ class StreamOptions(Strict):
 
     include_usage: bool | None = None
     continuous_usage_stats: bool | None = None
-
-
-class TextPart(Strict):
-    """A part of a message's content."""
-
-    type: Text
-    text: Text
-
-
-class Message(Strict):
-    """One turn; parts are joined with line breaks."""
-
-    role: Text
-    content: Text | list[TextPart]
 
 
 class JsonSchemaFormat(Strict):
@@ -194,6 +179,10 @@ class CommonFields(Strict):
     speculation: SpeculationOptions | None = None
     use_prefix_cache: bool | None = None
     return_token_ids: bool | None = None
+    include_stop_str_in_output: bool | None = None
+    skip_special_tokens: bool | None = None
+    # of this kind of tokenizer, no text depends on it
+    spaces_between_special_tokens: bool | None = None
     response_format: ResponseFormat | None = None
     structured_outputs: StructuredOutputs | None = None
     guided_json: dict[str, Any] | Text | None = None
@@ -208,12 +197,3 @@ class CompletionBody(CommonFields):
     prompt: PromptField
     logprobs: int | None = None
     echo: bool | None = None
-
-
-class ChatBody(CommonFields):
-    """POST /v1/chat/completions."""
-
-    messages: Annotated[list[Message], FailFast()] = Field(min_length=1)
-    max_completion_tokens: int | None = None
-    logprobs: bool | None = None
-    top_logprobs: int | None = None

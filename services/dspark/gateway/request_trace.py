@@ -167,7 +167,7 @@ def _messages(client: ClientRequest) -> list[dict[str, object]]:
     """The prompt in the form of ``gen_ai.input.messages``."""
     match client.prompt:
         case ChatPrompt(messages):
-            texts = [(message.role, message.content) for message in messages]
+            texts = [(message.role, message.content or "") for message in messages]
         case TextPrompt(text):
             texts = [("user", text)]
         case _:

@@ -141,6 +141,7 @@ class GatewayServer:
             return_exceptions=True,
         )
         await self._schedulers.close()
+        self.gateway.renderer.close()
         if self._config.http.startswith(UNIX):
             Path(self._config.http.removeprefix(UNIX)).unlink(missing_ok=True)
 
@@ -149,6 +150,7 @@ async def serve(config: GatewayConfig) -> None:
     """Run until SIGTERM or SIGINT."""
     server = GatewayServer(config)
     await server.start()
+    server.gateway.renderer.start()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)

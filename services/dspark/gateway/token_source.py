@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from dspark.gateway.parsing.answer_style import AnswerStyle
+from dspark.gateway.text_assembly import TextOptions
 from dspark.generation import RequestSpec, StreamEvent
 from dspark.sampling import SpeculationStats
 
@@ -16,10 +18,13 @@ SCHEDULER = "scheduler"  # its name in errors
 class GenerationRequest(RequestSpec):
     """A request with every limit checked, and the stop strings that end its text here.
 
-    ``beside`` names the request that computes the same prompt: where that runs, its K/V is.
+    ``answer`` says how the text is told apart; None means that all of it is content. ``beside``
+    names the request that computes the same prompt: where that runs, its K/V is.
     """
 
     stop_strings: tuple[str, ...] = ()
+    text: TextOptions = field(default_factory=TextOptions)
+    answer: AnswerStyle | None = None
     beside: str = ""
 
 

@@ -9,8 +9,9 @@ from pydantic import FailFast
 
 from dspark.errors import InvalidArgument
 from dspark.gateway.client_request import Prompt, TextPrompt
+from dspark.gateway.openai_chat_types import Message
 from dspark.gateway.openai_requests import chat_request, parse_chat, validated
-from dspark.gateway.openai_types import Message, Strict, Text
+from dspark.gateway.openai_types import Strict, Text
 
 _CHAT_FIELDS = (
     "model",

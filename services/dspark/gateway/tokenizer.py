@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +81,22 @@ class TextTokenizer:
     def token(self, token_id: int) -> str | None:
         return self._tokenizer.id_to_token(token_id)
 
-    def detokenizer(self, prompt_token_ids: Sequence[int]) -> IncrementalDetokenizer:
-        """For the continuation of a prompt."""
-        return IncrementalDetokenizer(self.decode, self.special_ids, prompt_token_ids)
+    def has_token(self, token: str) -> bool:
+        return self._tokenizer.token_to_id(token) is not None
+
+    def detokenizer(
+        self,
+        prompt_token_ids: Sequence[int],
+        marks: Collection[str] = (),
+        keep_special_tokens: bool = False,
+    ) -> IncrementalDetokenizer:
+        """For the continuation of a prompt; ``marks`` are tokens that are text, special or not."""
+        marked = frozenset(map(self._tokenizer.token_to_id, marks))
+        skipped = frozenset() if keep_special_tokens else self.special_ids - marked
+        return IncrementalDetokenizer(self._decode_all, skipped, prompt_token_ids)
+
+    def _decode_all(self, token_ids: Sequence[int]) -> str:
+        return self._tokenizer.decode(list(token_ids), skip_special_tokens=False)
 
 
 def read_json(path: Path) -> dict[str, Any]:

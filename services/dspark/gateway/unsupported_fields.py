@@ -27,9 +27,6 @@ _SHARED = _table(
         "length_penalty": (1,),
         "use_beam_search": (False,),
         "early_stopping": (False,),
-        "skip_special_tokens": (True,),
-        "spaces_between_special_tokens": (True,),
-        "include_stop_str_in_output": (False,),
         "add_special_tokens": (False,),
         "return_tokens_as_token_ids": (False,),
         "logits_processors": ([],),
@@ -45,23 +42,15 @@ CHAT = _table(
     _SHARED,
     {
         "echo": (False,),
-        "tools": ([],),
-        "tool_choice": ("none", "auto"),
-        "parallel_tool_calls": (False, True),
         "functions": ([],),
         "function_call": ("none", "auto"),
         "modalities": (["text"],),
         "store": (False,),
         "metadata": ({},),
-        "add_generation_prompt": (True,),
-        "continue_final_message": (False,),
-        "chat_template_kwargs": ({},),
-        "documents": ([],),
     },
     names=(
         "audio prediction reasoning_effort reasoning verbosity "
-        "web_search_options safety_identifier prompt_cache_key prompt_cache_retention "
-        "chat_template include_reasoning"
+        "web_search_options safety_identifier prompt_cache_key prompt_cache_retention"
     ),
 )
 STRUCTURED_OUTPUTS = _table(
@@ -96,10 +85,8 @@ RESPONSES = _table(
 )
 RESPONSES_ITEM = _table({"status": ("completed", "incomplete", "in_progress")}, names="phase")
 RESPONSES_PART = _table({"annotations": ([],), "logprobs": ([],)})
-MESSAGE = _table(
-    {"tool_calls": ([],), "annotations": ([],)},
-    names="name tool_call_id refusal audio function_call reasoning reasoning_content",
-)
+MESSAGE = _table({"annotations": ([],)}, names="refusal audio function_call")
+FUNCTION = _table({"strict": (False,)})
 CONTENT_PART = _table(
     names="image_url input_audio video_url audio_url file refusal cache_control annotations"
 )

@@ -16,6 +16,8 @@ class UsageTally:
         self._prompt_tokens = 0
         self._cached_tokens = 0
         self._generated: dict[int, int] = {}
+        # of choices that have ended; None where reasoning is not told from text
+        self.reasoning_tokens: int | None = None
 
     def add(self, item: ChoiceEvent) -> None:
         is_first = item.index % self._n == 0
@@ -25,7 +27,9 @@ class UsageTally:
                 self._prompt_tokens += count if is_first else 0
             case TextChunk(token_ids=ids):
                 self._generated[item.index] += len(ids)
-            case Completed(usage=usage):
+            case Completed(usage=usage, reasoning_tokens=reasoning):
+                if reasoning is not None:
+                    self.reasoning_tokens = (self.reasoning_tokens or 0) + reasoning
                 self._generated[item.index] = usage.completion_tokens
                 self._cached_tokens += usage.cached_tokens if is_first else 0
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from dspark.candidates.target_digest import target_digest
 from dspark.errors import InvalidArgument
-from dspark.gateway.chat_template import load_chat_template
+from dspark.gateway.template_files import load_chat_template
 from dspark.gateway.tokenizer import TextTokenizer, special_tokens
 from dspark.training.collect import answer_jobs, collect, keeps_all
 from dspark.training.errors import TrainingFailed

@@ -18,6 +18,7 @@ from dspark.client.sync_client import Client, Stream
 from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, SpeculationParams
 from dspark.structured_output import StructuredOutput
+from dspark.tool_calls import ToolCall, ToolCallDelta
 from dspark.transport_security.tls_files import TlsFiles
 
 __all__ = [
@@ -41,5 +42,7 @@ __all__ = [
     "TlsFiles",
     "TokenLogprobs",
     "Tokens",
+    "ToolCall",
+    "ToolCallDelta",
     "TopLogprob",
 ]

@@ -17,7 +17,7 @@ from dspark.client.access import call_metadata, tls_of
 from dspark.client.choices import ChoiceCollector, checked_n
 from dspark.client.collector import Collector
 from dspark.client.connection import Connection, is_task_cancelled
-from dspark.client.options import GenerateOptions, Prompt
+from dspark.client.options import GenerateOptions, Prompt, with_whole_calls
 from dspark.client.results import Chunk, Completion, Model, Started, Status, Tokens
 from dspark.client.target import checked_target
 from dspark.client.timeout import checked_timeout
@@ -141,7 +141,7 @@ class AsyncClient:
 
     async def generate(self, prompt: Prompt, **options: Unpack[GenerateOptions]) -> Completion:
         """Run a completion to its end; cancelling the task cancels the request."""
-        async with self.stream(prompt, **options) as stream:
+        async with self.stream(prompt, **with_whole_calls(options)) as stream:
             async for _ in stream:
                 pass
             return stream.completion

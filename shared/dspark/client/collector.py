@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from dspark.client.results import Chunk, Completion, Finished, Started
 from dspark.errors import InternalError
+from dspark.tool_calls import joined_calls
 
 
 class Collector:
@@ -46,4 +47,8 @@ class Collector:
             elapsed_ms=(now - self._sent_at) * 1e3,
             logprobs=tuple(told for chunk in self._chunks for told in chunk.logprobs),
             prompt_logprobs=tuple(told for chunk in self._chunks for told in chunk.prompt_logprobs),
+            reasoning="".join(chunk.reasoning for chunk in self._chunks),
+            tool_calls=joined_calls([d for chunk in self._chunks for d in chunk.tool_calls]),
+            calls_tools=finished.calls_tools,
+            reasoning_tokens=finished.reasoning_tokens,
         )

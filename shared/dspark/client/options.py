@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 from dspark.request_class import RequestClass
 from dspark.sampling import SpeculationParams
 from dspark.structured_output import StructuredOutput
 
-Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, str]]
-"""Raw text (special tokens parsed, nothing added), token ids, or messages with role and content."""
+Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, Any]]
+"""Raw text (special tokens parsed, nothing added), token ids, or messages in OpenAI's shape."""
 
 
 class GenerateOptions(TypedDict, total=False):
@@ -21,6 +21,8 @@ class GenerateOptions(TypedDict, total=False):
     ``logit_bias`` maps token ids to what is added to their logits, ``bad_words`` has texts or token
     runs, ``logprobs`` and ``prompt_logprobs`` say how many likely tokens to tell beside each.
     ``structured`` is what the text must be, such as ``StructuredOutput.json_schema({...})``. The
+    ``tools`` and ``tool_choice`` are in OpenAI's shape; they and those after them are for
+    conversations alone. ``whole_tool_calls`` is True in ``generate`` and False in ``stream``. The
     others: protos/dspark/v1/inference_service.proto and sampling.proto.
     """
 
@@ -52,3 +54,22 @@ class GenerateOptions(TypedDict, total=False):
     user: str | None
     request_id: str | None
     timeout: float | None
+    include_stop_str_in_output: bool | None
+    skip_special_tokens: bool | None
+    tools: Sequence[Mapping[str, Any]] | None
+    tool_choice: str | Mapping[str, Any] | None
+    parallel_tool_calls: bool | None
+    whole_tool_calls: bool | None
+    add_generation_prompt: bool | None
+    continue_final_message: bool | None
+    chat_template: str | None
+    chat_template_kwargs: Mapping[str, Any] | None
+    documents: Sequence[Mapping[str, Any]] | None
+    include_reasoning: bool | None
+
+
+def with_whole_calls(options: GenerateOptions) -> GenerateOptions:
+    """For answers that are collected: calls of tools come whole unless the caller says else."""
+    if not options.get("tools") or options.get("whole_tool_calls") is not None:
+        return options
+    return {**options, "whole_tool_calls": True}

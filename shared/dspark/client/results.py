@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dspark.sampling import FinishReason, SpeculationStats, StepBreakdown, Usage
+from dspark.tool_calls import ToolCall, ToolCallDelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,9 @@ class TokenLogprobs:
 class Chunk:
     """New tokens of one step; ``num_accepted`` of them came from candidates.
 
-    ``text`` never ends inside a character, so it may be empty while one is incomplete. ``logprobs``
-    has an entry for each token if they were asked for; the first chunk has ``prompt_logprobs``.
+    ``text`` never ends inside a character, so it may be empty while one is incomplete. It has
+    neither ``reasoning`` nor ``tool_calls``. ``logprobs`` has an entry for each token if they were
+    asked for; the first chunk has ``prompt_logprobs``.
     """
 
     text: str
@@ -54,17 +56,25 @@ class Chunk:
     num_accepted: int
     logprobs: tuple[TokenLogprobs, ...] = ()
     prompt_logprobs: tuple[TokenLogprobs, ...] = ()
+    reasoning: str = ""
+    tool_calls: tuple[ToolCallDelta, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Ends a stream; ``stop_reason`` is the stop string or stop token id, else None."""
+    """Ends a stream; ``stop_reason`` is the stop string or stop token id, else None.
+
+    ``calls_tools`` says that the answer ended by itself with calls of tools; ``reasoning_tokens``
+    is None where the server does not tell reasoning from text.
+    """
 
     finish_reason: FinishReason
     stop_reason: str | int | None = None
     usage: Usage = field(default_factory=Usage)
     speculation: SpeculationStats = field(default_factory=SpeculationStats)
     steps: StepBreakdown = field(default_factory=StepBreakdown)
+    calls_tools: bool = False
+    reasoning_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +102,10 @@ class Completion:
     elapsed_ms: float
     logprobs: tuple[TokenLogprobs, ...] = ()
     prompt_logprobs: tuple[TokenLogprobs, ...] = ()
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    calls_tools: bool = False
+    reasoning_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from dspark.client import chat_wire
 from dspark.client.options import GenerateOptions, Prompt
 from dspark.client.results import (
     Chunk,
@@ -22,6 +23,7 @@ from dspark.errors import InvalidArgument
 from dspark.request_class import RequestClass
 from dspark.sampling import FinishReason, SpeculationParams
 from dspark.structured_output import StructuredOutput
+from dspark.tool_calls import ToolCallDelta
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1 import sampling_pb2
 from dspark.wire.sampling import (
@@ -36,8 +38,16 @@ from dspark.wire.sampling import (
 from dspark.wire.sampling_options import OPTION_SCALARS
 from dspark.wire.structured_output import structured_to_proto
 
-_DIRECT = ("model", "request_id", "cache_salt", "priority", "use_prefix_cache", "user")
-_MESSAGE_KEYS = {"role", "content"}
+_DIRECT = (
+    "model",
+    "request_id",
+    "cache_salt",
+    "priority",
+    "use_prefix_cache",
+    "user",
+    "include_stop_str_in_output",
+    "skip_special_tokens",
+)
 
 
 def request_to_proto(
@@ -51,7 +61,7 @@ def request_to_proto(
     if given.get("top_k") == -1:
         given["top_k"] = 0
     request = pb.GenerateRequest(n=n)
-    _set_prompt(request, prompt)
+    _set_prompt(request, prompt, given)
     for name in _DIRECT:
         _set(request, name, given)
     for name in (*SAMPLING_SCALARS, *OPTION_SCALARS):
@@ -87,6 +97,8 @@ def chunk_from_proto(message: pb.GenerateChunk) -> Chunk:
         message.num_accepted,
         tuple(map(_logprobs, message.logprobs)),
         tuple(map(_logprobs, message.prompt_logprobs)),
+        message.reasoning,
+        tuple(ToolCallDelta(c.index, c.id, c.name, c.arguments) for c in message.tool_calls),
     )
 
 
@@ -103,6 +115,8 @@ def finished_from_proto(message: pb.GenerateComplete) -> Finished:
         usage=usage_from_proto(message.usage),
         speculation=stats_from_proto(message.speculation),
         steps=breakdown_from_proto(message.steps),
+        calls_tools=message.calls_tools,
+        reasoning_tokens=message.reasoning_tokens if message.HasField("reasoning_tokens") else None,
     )
 
 
@@ -118,7 +132,7 @@ def tokenize_request(
 ) -> pb.TokenizeRequest:
     """Raises InvalidArgument for a prompt that is no text and no chat."""
     asked = pb.GenerateRequest()
-    _set_prompt(asked, prompt)
+    _set_prompt(asked, prompt, {})
     request = pb.TokenizeRequest(
         add_special_tokens=add_special_tokens, return_token_strs=return_spellings
     )
@@ -190,7 +204,11 @@ def _add_bad_words(request: pb.GenerateRequest, words: Any) -> None:
             _extend(request.sampling.bad_words.add().token_ids, "bad_words", word)
 
 
-def _set_prompt(request: pb.GenerateRequest, prompt: Prompt) -> None:
+def _set_prompt(request: pb.GenerateRequest, prompt: Prompt, given: Mapping[str, Any]) -> None:
+    if not _is_chat(prompt):
+        for name in chat_wire.OPTIONS:
+            if name in given:
+                raise InvalidArgument(name, "is for conversations alone")
     if isinstance(prompt, str):
         try:
             request.text = prompt
@@ -198,10 +216,9 @@ def _set_prompt(request: pb.GenerateRequest, prompt: Prompt) -> None:
             raise InvalidArgument("prompt", "must be Unicode text: " + str(error)) from error
     elif isinstance(prompt, (bytes, bytearray, memoryview)):
         raise InvalidArgument("prompt", "is bytes: decode it to text")
-    elif isinstance(prompt, Sequence) and prompt and isinstance(prompt[0], Mapping):
-        request.chat.SetInParent()
-        for index, message in enumerate(prompt):
-            request.chat.messages.append(_message(index, message))
+    elif _is_chat(prompt):
+        messages: Any = prompt
+        request.chat.CopyFrom(chat_wire.chat_to_proto(messages, given))
     elif isinstance(prompt, Sequence):
         request.token_ids.SetInParent()
         _extend(request.token_ids.ids, "prompt", prompt)
@@ -209,17 +226,8 @@ def _set_prompt(request: pb.GenerateRequest, prompt: Prompt) -> None:
         raise InvalidArgument("prompt", "must be text, token ids or chat messages")
 
 
-def _message(index: int, message: Any) -> pb.ChatMessage:
-    where = f"messages[{index}]"
-    if not isinstance(message, Mapping) or set(message) != _MESSAGE_KEYS:
-        raise InvalidArgument(where, "must have exactly role and content")
-    if not all(isinstance(text, str) for text in message.values()):
-        raise InvalidArgument(where, "role and content must be text")
-    try:
-        return pb.ChatMessage(role=message["role"], content=message["content"])
-    except ValueError as error:
-        problem = f"{where} must be Unicode text: {error}"
-        raise InvalidArgument("prompt", problem) from error
+def _is_chat(prompt: Any) -> bool:
+    return isinstance(prompt, Sequence) and bool(prompt) and isinstance(prompt[0], Mapping)
 
 
 def _class_of(value: Any) -> RequestClass:

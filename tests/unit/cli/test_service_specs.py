@@ -77,6 +77,17 @@ def test_corpora_reach_the_candidates(model: PreparedModel, tmp_path: Path) -> N
     assert (candidates.model_id, candidates.vocab_size) == ("org/name", 97)
 
 
+def test_parsers_reach_the_gateway(model: PreparedModel, tmp_path: Path) -> None:
+    given = ServicesConfig(
+        tool_parser="mistral", reasoning_parser="qwen3", allow_chat_template=True
+    )
+    gateway = parsed(service_specs(given, model, ADDRESSES, tmp_path))["gateway"]
+    assert (gateway.tool_parser, gateway.reasoning_parser) == ("mistral", "qwen3")
+    assert gateway.allow_chat_template
+    with pytest.raises(ValueError, match="--tool-parser must be one of"):
+        ServicesConfig(tool_parser="other")
+
+
 def test_a_flag_wins_over_a_variable_even_as_the_default(
     model: PreparedModel, tmp_path: Path
 ) -> None:

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from dspark.client.options import with_whole_calls
 from dspark.client.wire import request_to_proto
 from dspark.errors import InvalidArgument
 from dspark.request_class import RequestClass
 from dspark.sampling import SpeculationParams
 from dspark.v1 import sampling_pb2
+
+HELLO = [{"role": "user", "content": "hi"}]
 
 
 def test_an_option_that_is_not_given_or_none_stays_unset() -> None:
@@ -40,6 +43,8 @@ def test_each_option_lands_in_its_field() -> None:
             "user": "u",
             "request_id": "r",
             "timeout": 3.0,
+            "include_stop_str_in_output": True,
+            "skip_special_tokens": False,
         },
     )
     sampling = request.sampling
@@ -47,6 +52,7 @@ def test_each_option_lands_in_its_field() -> None:
     assert (request.priority, request.use_prefix_cache) == (-2, False)
     assert (request.request_class, request.user) == (sampling_pb2.REQUEST_CLASS_BATCH, "u")
     assert list(request.stop_strings) == ["a", "b"]
+    assert (request.include_stop_str_in_output, request.skip_special_tokens) == (True, False)
     assert (sampling.max_tokens, sampling.temperature, sampling.top_k) == (5, 0.5, 3)
     assert (sampling.top_p, sampling.min_p, sampling.seed) == (0.25, 0.125, 2**64 - 1)
     assert (list(sampling.stop_token_ids), sampling.ignore_eos) == ([7, 8], True)
@@ -65,6 +71,48 @@ def test_prompt_forms() -> None:
     assert request_to_proto([], {}).WhichOneof("prompt") == "token_ids"
     chat = request_to_proto([{"role": "user", "content": "hi"}], {}).chat.messages
     assert [(message.role, message.content) for message in chat] == [("user", "hi")]
+
+
+def test_a_conversation_with_tools_in_the_shape_of_openai() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+    tool = {
+        "type": "function",
+        "function": {"name": "f", "description": "d", "parameters": {"type": "object"}},
+    }
+    chat = request_to_proto(
+        [
+            *HELLO,
+            {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "r"},
+            {"role": "tool", "tool_call_id": "c1", "content": "1", "name": "f"},
+        ],
+        {
+            "tools": [tool],
+            "tool_choice": {"type": "function", "function": {"name": "f"}},
+            "parallel_tool_calls": False,
+            "chat_template_kwargs": {"enable_thinking": False},
+            "documents": [{"title": "t"}],
+        },
+    ).chat
+    assistant, answer = chat.messages[1:]
+    assert (assistant.content, assistant.reasoning) == ("", "r")
+    (made,) = assistant.tool_calls
+    assert (made.id, made.name, made.arguments) == ("c1", "f", '{"a": 1}')
+    assert (answer.tool_call_id, answer.name) == ("c1", "f")
+    (offered,) = chat.tools
+    assert (offered.name, offered.description) == ("f", "d")
+    assert offered.parameters == '{"type": "object"}'
+    assert chat.tool_choice.function == "f"
+    assert not chat.parallel_tool_calls and chat.HasField("parallel_tool_calls")
+    assert chat.chat_template_kwargs == '{"enable_thinking": false}'
+    assert list(chat.documents) == ['{"title": "t"}']
+
+
+def test_calls_come_whole_where_the_answer_is_collected() -> None:
+    tools: Any = [{"type": "function", "function": {"name": "f"}}]
+    assert request_to_proto(HELLO, with_whole_calls({"tools": tools})).chat.whole_tool_calls
+    asked = with_whole_calls({"tools": tools, "whole_tool_calls": False})
+    assert not request_to_proto(HELLO, asked).chat.whole_tool_calls
+    assert with_whole_calls({"seed": 1}) == {"seed": 1}
 
 
 def test_one_stop_string_is_not_taken_apart() -> None:
@@ -108,7 +156,17 @@ def test_speculation(value: bool | SpeculationParams, enabled: bool, sources: li
         (b"hi", {}, "prompt"),
         ([{"role": "user"}], {}, "messages[0]"),
         ([{"role": "user", "content": "x"}, {"role": "a", "content": 1}], {}, "messages[1]"),
-        ([{"role": "user", "content": "x", "name": "n"}], {}, "messages[0]"),
+        ([{"role": "user", "content": "x", "name": 1}], {}, "messages[0]"),
+        ([{"role": "user", "content": "x", "names": "n"}], {}, "messages[0]"),
+        ([{"role": "a", "tool_calls": [{"id": "c"}]}], {}, "messages[0].tool_calls[0]"),
+        (HELLO, {"tools": [{"type": "function"}]}, "tools[0]"),
+        (HELLO, {"tools": [{"type": "other", "function": {"name": "f"}}]}, "tools[0]"),
+        (HELLO, {"tool_choice": "always"}, "tool_choice"),
+        (HELLO, {"chat_template_kwargs": {"a": {1}}}, "chat_template_kwargs"),
+        (HELLO, {"documents": ["text"]}, "documents[0]"),
+        (HELLO, {"continue_final_message": "yes"}, "continue_final_message"),
+        ("x", {"tools": []}, "tools"),
+        ([1], {"continue_final_message": True}, "continue_final_message"),
     ],
 )
 def test_a_value_that_its_field_cannot_hold_is_named(prompt: Any, options: Any, field: str) -> None:

@@ -236,7 +236,7 @@ async def test_another_model_is_not_found(tmp_path: Path) -> None:
         await _admit(tmp_path, TextPrompt("x"), model="gpt-4")
 
 
-@pytest.mark.parametrize("role", ["developer", "tool", "", "User"])
+@pytest.mark.parametrize("role", ["function", "", "User"])
 async def test_roles_are_checked(tmp_path: Path, role: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         await _admit(tmp_path, _chat(("user", "x"), (role, "y")))

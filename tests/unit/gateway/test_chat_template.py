@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from dspark.errors import InvalidArgument
-from dspark.gateway.chat_template import ChatTemplate, load_chat_template
+from dspark.gateway.chat_template import ChatTemplate
+from dspark.gateway.template_files import load_chat_template
 from dspark.gateway.tokenizer import TextTokenizer, special_tokens
 from harness.byte_tokenizer import EOS, write_model_dir
 

@@ -52,3 +52,49 @@ def test_rendering_equals_transformers(source: str, messages: list[dict[str, Any
         conversations=[messages], chat_template=source, add_generation_prompt=True, **tokens
     )
     assert ChatTemplate(source, tokens).render(messages) == rendered[0]
+
+
+TOOLS = """{%- macro line(x) %}{{ x | tojson }}
+{% endmacro -%}
+{% if tools %}{% for tool in tools %}{{ line(tool.function) }}{% endfor %}{% endif %}
+{%- for document in documents or [] %}{{ document.title }};{% endfor %}
+{%- for m in messages %}[{{ m.role }}]{{ m.content | trim }}
+  {%- for call in m.tool_calls or [] %}{{ call.function.arguments | tojson }}{% endfor %}
+  {{- m.reasoning_content if m.reasoning_content is defined }}
+{%- endfor %}
+{%- if enable_thinking is defined and not enable_thinking %}<no>{% endif %}
+{%- if add_generation_prompt %}[assistant]{% endif %}"""
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": {"ü": [1]}}}
+
+
+@pytest.mark.parametrize("source", [TOOLS, "{{ messages[-1].content }} {# content #}"])
+@pytest.mark.parametrize("ending", ["Once ", "Once", " Once\n", ""])
+@pytest.mark.parametrize("continues", [False, True])
+def test_tools_variables_and_continued_messages_equal_transformers(
+    source: str, ending: str, continues: bool
+) -> None:
+    messages = [
+        {"role": "assistant", "tool_calls": [CALL], "reasoning_content": "r", "thinking": "r"},
+        {"role": "tool", "content": "1", "tool_call_id": "c"},
+        {"role": "assistant", "content": ending},
+    ]
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    documents = [{"title": "t", "text": "x"}]
+    rendered, _ = render_jinja_template(
+        conversations=[messages],
+        chat_template=source,
+        tools=tools,
+        documents=documents,
+        add_generation_prompt=not continues,
+        continue_final_message=continues,
+        enable_thinking=False,
+    )
+    ours = ChatTemplate(source, {}).render(
+        messages,
+        tools=tools,
+        documents=documents,
+        add_generation_prompt=not continues,
+        continue_final_message=continues,
+        variables={"enable_thinking": False},
+    )
+    assert ours == rendered[0]

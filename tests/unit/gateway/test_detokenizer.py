@@ -126,3 +126,23 @@ def test_endless_garbage_stays_in_a_bounded_window() -> None:
     text += "".join(detokenizer.push([i]) for i in "€".encode()) + detokenizer.flush()
     assert text == BYTES.decode([*garbage, *"€".encode()])
     assert longest <= 2 * MAX_PENDING_TOKENS + 2
+
+
+@pytest.mark.parametrize("char", ["é", "€", "😀"])
+@pytest.mark.parametrize("before", ["", "ab", "aé", "\ufffd"])
+@given(cuts=st.lists(st.integers(0, 8)))
+def test_a_character_that_the_prompt_begins_is_the_text_of_who_completes_it(
+    char: str, before: str, cuts: list[int]
+) -> None:
+    encoded = char.encode()
+    for held in range(1, len(encoded)):
+        prompt = [*before.encode(), *encoded[:held]]
+        ids = [*encoded[held:], *"x€".encode()]
+        assert "".join(_pieces(BYTES, _split(ids, cuts), prompt)) == f"{char}x€"
+
+
+@given(cuts=st.lists(st.integers(0, 8)))
+def test_a_character_that_stays_incomplete_is_the_prompts(cuts: list[int]) -> None:
+    for prompt in ([*b"a\xe2"], [*b"a\xe2\x82"], [0xFF], [0xF0, 0x9F, 0x98], [*"\ufffd".encode()]):
+        assert "".join(_pieces(BYTES, _split([*b"xyz"], cuts), prompt)) == "xyz"
+    assert _pieces(BYTES, [], [*b"a\xe2"]) == [""]

@@ -103,6 +103,23 @@ def test_a_truncated_character_may_complete_a_stop_string() -> None:
 
 
 @pytest.mark.parametrize("size", range(1, 12))
+def test_a_stop_string_can_stay_in_the_text(size: int) -> None:
+    decoder = IncrementalDetokenizer(TOKENIZER.decode, {END})
+    assembler = TextAssembler(decoder, {END}, ["STOP", "OP"], include_stop=True)
+    text, ids, _ = _run(assembler, runs_of("one STOP two three", size))
+    assert (text, assembler.stop_string) == ("one STOP", "STOP")
+    assert bytes(ids) == b"one STOP"
+
+
+def test_a_stop_token_can_stay_in_the_text() -> None:
+    run = [[*b"one!"]]
+    for include_stop, expected in ((False, "one"), (True, "one!")):
+        decoder = IncrementalDetokenizer(TOKENIZER.decode, {END})
+        assembler = TextAssembler(decoder, {ord("!")}, include_stop=include_stop)
+        assert _run(assembler, run)[0] == expected
+
+
+@pytest.mark.parametrize("size", range(1, 12))
 def test_a_stop_string_among_the_first_tokens_is_text(size: int) -> None:
     assembler = TextAssembler(
         IncrementalDetokenizer(TOKENIZER.decode, {END}), {END}, ["STOP"], min_tokens=8

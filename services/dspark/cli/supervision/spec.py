@@ -11,7 +11,6 @@ from dspark.cli.models.model_config import config_number
 from dspark.cli.models.prepare import PreparedModel
 from dspark.cli.services_config import ServicesConfig
 from dspark.config import to_arguments
-from dspark.gateway.config import GatewayConfig
 
 # Settings of services that are deployed one by one, and what stands for their absence.
 DEPLOYMENT_VARIABLES = {
@@ -60,15 +59,17 @@ def service_specs(
         f"unix:{sockets / name}.sock" for name in ("verifier", "candidates", "scheduler")
     )
     return [
-        _gateway(model, addresses, scheduler),
+        _gateway(config, model, addresses, scheduler),
         _scheduler(config, scheduler, verifier, candidates),
         _candidates(config, model, candidates),
         _verifier(config, model, verifier),
     ]
 
 
-def _gateway(model: PreparedModel, addresses: Addresses, scheduler: str) -> ServiceSpec:
-    settings = GatewayConfig(
+def _gateway(
+    config: ServicesConfig, model: PreparedModel, addresses: Addresses, scheduler: str
+) -> ServiceSpec:
+    settings = config.gateway(
         model_dir=str(model.directory),
         served_model_name=model.name,
         scheduler=(scheduler,),
@@ -76,7 +77,8 @@ def _gateway(model: PreparedModel, addresses: Addresses, scheduler: str) -> Serv
         grpc=addresses.grpc,
         drain_s=_DRAIN_S,
     )
-    return _spec("gateway", addresses.grpc, "InferenceService", settings, {"http", "grpc"})
+    given = config.given | {"http", "grpc"}
+    return _spec("gateway", addresses.grpc, "InferenceService", settings, given)
 
 
 def _scheduler(config: ServicesConfig, address: str, verifier: str, candidates: str) -> ServiceSpec:

@@ -1,0 +1,130 @@
+"""From conversations to the text of their prompts, and to how their answers are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dspark.errors import InvalidArgument, UnsupportedField
+from dspark.gateway.chat_messages import check_messages
+from dspark.gateway.chat_template import TemplateText
+from dspark.gateway.client_request import ChatPrompt
+from dspark.gateway.parsing import call_formats, reasoning_parsers
+from dspark.gateway.parsing.answer_style import AnswerStyle, CallStyle
+from dspark.gateway.parsing.think_tags import Stage
+from dspark.gateway.template_arguments import template_arguments
+from dspark.gateway.template_files import ChatTemplates
+from dspark.gateway.template_renderer import Renderer
+from dspark.gateway.tool_choice import ChoiceMode, Tool, check_tools, settled_choice
+from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSettings:
+    """What the server is told of its model, and whether it trusts its clients' templates."""
+
+    tool_parser: str = call_formats.AUTO
+    reasoning_parser: str = reasoning_parsers.NONE
+    allows_templates: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOutChat:
+    """A prompt's text; ``answer`` is None where all of the answer is content."""
+
+    text: str
+    answer: AnswerStyle | None
+
+
+class ChatPrompts:
+    """Checks and lays out conversations; every refusal is an InvalidArgument naming the field."""
+
+    def __init__(
+        self,
+        templates: ChatTemplates | None,
+        renderer: Renderer,
+        settings: ChatSettings,
+        has_token: Callable[[str], bool],
+    ) -> None:
+        self._templates = templates
+        self._renderer = renderer
+        self._settings = settings
+        self._has_token = has_token
+
+    async def lay_out(self, prompt: ChatPrompt) -> LaidOutChat:
+        check_messages(prompt.messages, prompt.label)
+        check_tools(prompt.tools, f"{prompt.path}tools")
+        choice = settled_choice(prompt.tool_choice, prompt.tools, f"{prompt.path}tool_choice")
+        # What must not be called is not told of either.
+        tools = () if choice.mode is ChoiceMode.NONE else prompt.tools
+        template = await self._template(prompt, bool(tools))
+        calls = self._call_style(prompt, tools, template)
+        text = await self._render(prompt, template, tools)
+        reasoning = self._reasoning(prompt, text)
+        if calls is None and reasoning is None:
+            return LaidOutChat(text, None)
+        return LaidOutChat(text, AnswerStyle(calls, reasoning, prompt.include_reasoning))
+
+    async def _template(self, prompt: ChatPrompt, has_tools: bool) -> TemplateText:
+        if prompt.template:
+            if not self._settings.allows_templates:
+                problem = "is not allowed by this server"
+                raise UnsupportedField(f"{prompt.path}chat_template", problem)
+            tokens = {} if self._templates is None else self._templates.default.text.tokens
+            with _fields_of(prompt):
+                return await self._renderer.read(prompt.template, tokens)
+        if self._templates is None:
+            problem = "this model has no chat template; use a text prompt instead"
+            raise InvalidArgument(prompt.label, problem)
+        return self._templates.for_tools(has_tools).text
+
+    def _call_style(
+        self, prompt: ChatPrompt, tools: Sequence[Tool], template: TemplateText
+    ) -> CallStyle | None:
+        if not tools:
+            return None
+        name = call_formats.format_name(
+            self._settings.tool_parser, template.source, self._has_token
+        )
+        if name not in call_formats.FORMATS:
+            problem = "are not supported: this model's format of tool calls is not known here"
+            raise UnsupportedField(f"{prompt.path}tools", problem)
+        return CallStyle(
+            call_formats.FORMATS[name],
+            frozenset(tool.name for tool in tools),
+            streams_arguments=prompt.streams_arguments,
+            max_calls=None if prompt.parallel_tool_calls else 1,
+        )
+
+    async def _render(
+        self, prompt: ChatPrompt, template: TemplateText, tools: Sequence[Tool]
+    ) -> str:
+        arguments = template_arguments(prompt, template, tools)
+        with _fields_of(prompt):
+            text = await self._renderer.render(template, arguments)
+        if not is_text(text):
+            raise InvalidArgument(prompt.label, f"the text of the prompt {LONE_SURROGATE}")
+        return text
+
+    def _reasoning(self, prompt: ChatPrompt, text: str) -> Stage | None:
+        parser = reasoning_parsers.PARSERS.get(self._settings.reasoning_parser)
+        if parser is None:
+            if not prompt.include_reasoning:
+                problem = "cannot be false: this server does not tell reasoning from text"
+                raise UnsupportedField(f"{prompt.path}include_reasoning", problem)
+            return None
+        if prompt.continue_final_message:
+            return parser.start(reasoning_parsers.open_within(prompt.messages[-1].content or ""))
+        return parser.start(reasoning_parsers.open_at_end(text))
+
+
+@contextmanager
+def _fields_of(prompt: ChatPrompt) -> Iterator[None]:
+    """Errors name fields as the prompt's client does."""
+    try:
+        yield
+    except InvalidArgument as error:
+        problem = error.message.removeprefix(f"{error.field}: ")
+        field = prompt.name if error.field == "messages" else error.field
+        raise InvalidArgument(prompt.path + field, problem) from error

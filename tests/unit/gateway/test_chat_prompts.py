@@ -1,0 +1,211 @@
+"""Conversations: which are well formed, what their template gets, how their answers are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dspark.errors import InvalidArgument, UnsupportedField
+from dspark.gateway.chat_prompts import ChatPrompts, ChatSettings, LaidOutChat
+from dspark.gateway.chat_template import ChatTemplate, TemplateText
+from dspark.gateway.client_request import ChatMessage, ChatPrompt
+from dspark.gateway.parsing.call_formats import FORMATS
+from dspark.gateway.parsing.think_tags import Stage
+from dspark.gateway.template_files import ChatTemplates
+from dspark.gateway.tool_choice import ChoiceMode, Tool, ToolChoice
+from dspark.tool_calls import ToolCall
+
+TEMPLATE = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+    "{{ m.tool_calls | tojson if m.tool_calls }}"
+    "{{ m.reasoning_content }}{{ m.tool_call_id }}{{ m.name }}{% endfor %}"
+    "{% if tools %}{{ tools | tojson }}<tool_call>{% endif %}{{ documents | tojson if documents }}"
+    "{{ mood }}{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+HELLO = ChatMessage("user", "hi")
+TOOLS = (Tool("f", "d", {"type": "object"}), Tool("g"))
+CALL = ToolCall("c1", "f", '{"a": 1}')
+CALLING = ChatMessage("assistant", None, tool_calls=(CALL,))
+NAMED = ToolChoice(ChoiceMode.REQUIRED, "f")
+
+
+class InlineRenderer:
+    """Renders in this process."""
+
+    async def render(self, template: TemplateText, arguments: Mapping[str, Any]) -> str:
+        return ChatTemplate(template.source, template.tokens).render(**arguments)
+
+    async def read(self, source: str, tokens: Mapping[str, str]) -> TemplateText:
+        return ChatTemplate(source, tokens).text
+
+
+async def _lay_out(
+    *messages: ChatMessage,
+    source: str | None = TEMPLATE,
+    tool_use: str | None = None,
+    settings: ChatSettings = ChatSettings(),  # noqa: B008 - frozen
+    **fields: Any,
+) -> LaidOutChat:
+    templates = None
+    if source is not None:
+        apart = None if tool_use is None else ChatTemplate(tool_use, {})
+        templates = ChatTemplates(ChatTemplate(source, {"bos_token": "<s>"}), apart)
+    chats = ChatPrompts(templates, InlineRenderer(), settings, lambda token: False)
+    return await chats.lay_out(ChatPrompt(messages or (HELLO,), **fields))
+
+
+async def _refusal(*messages: ChatMessage, **fields: Any) -> InvalidArgument:
+    with pytest.raises(InvalidArgument) as caught:
+        await _lay_out(*messages, **fields)
+    return caught.value
+
+
+async def test_all_that_a_turn_has_reaches_the_template() -> None:
+    chat = await _lay_out(
+        ChatMessage("system", "s", name="n"),
+        ChatMessage("assistant", None, tool_calls=(CALL,), reasoning="r"),
+        ChatMessage("tool", "1", tool_call_id="c1"),
+    )
+    calls = '[{"id": "c1", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}]'
+    assert chat.text == f"<system>sn<assistant>{calls}r<tool>1c1<assistant>"
+    assert chat.answer is None
+
+
+async def test_a_developer_is_the_system_to_templates_that_know_none() -> None:
+    turn = ChatMessage("developer", "x")
+    assert (await _lay_out(turn)).text.startswith("<system>x")
+    knowing = await _lay_out(turn, source="{# developer #}{{ messages[0].role }}")
+    assert knowing.text == "developer"
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        (ChatMessage("robot", "x"), "messages[1].role"),
+        (ChatMessage("user", None), "messages[1].content"),
+        (ChatMessage("tool", "x"), "messages[1].tool_call_id"),
+        (replace(HELLO, tool_call_id="c"), "messages[1].tool_call_id"),
+        (replace(HELLO, tool_calls=(CALL,)), "messages[1].tool_calls"),
+        (replace(HELLO, reasoning="r"), "messages[1].reasoning_content"),
+        *[
+            (
+                replace(CALLING, tool_calls=(CALL, ToolCall("c", "f", text))),
+                "messages[1].tool_calls[1].function.arguments",
+            )
+            for text in ("{", "[]", "1", "[" * 100_000)
+        ],
+    ],
+)
+async def test_a_turn_that_is_none_is_named(message: ChatMessage, field: str) -> None:
+    assert (await _refusal(HELLO, message)).field == field
+    assert (await _refusal(HELLO, message, path="chat.")).field == f"chat.{field}"
+
+
+async def test_tools_reach_the_template_and_the_answer() -> None:
+    chat = await _lay_out(tools=TOOLS, streams_arguments=True)
+    assert '{"name": "f", "description": "d", "parameters": {"type": "object"}}' in chat.text
+    assert chat.answer is not None and chat.answer.calls is not None
+    calls = chat.answer.calls
+    assert (calls.format, calls.tools) == (FORMATS["hermes"], {"f", "g"})
+    assert (calls.streams_arguments, calls.max_calls) == (True, None)
+    one = await _lay_out(tools=TOOLS, parallel_tool_calls=False)
+    assert one.answer is not None and one.answer.calls is not None
+    assert one.answer.calls.max_calls == 1
+
+
+async def test_tools_that_must_not_be_called_are_not_told_of() -> None:
+    none = ToolChoice(ChoiceMode.NONE)
+    assert await _lay_out(tools=TOOLS, tool_choice=none) == await _lay_out()
+
+
+async def test_a_template_for_tools_is_used_with_tools() -> None:
+    tool_use = "{{ tools | length }}<tool_call>"
+    assert (await _lay_out(tools=TOOLS, tool_use=tool_use)).text == "2<tool_call>"
+    assert (await _lay_out(tool_use=tool_use)).text == "<user>hi<assistant>"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"tools": (Tool("a b"),)}, "tools[0].function.name"),
+        ({"tools": (Tool("f"), Tool("f"))}, "tools[1].function.name"),
+        ({"tools": (Tool("f", "\ud800"),)}, "tools[0].function.description"),
+        ({"tool_choice": NAMED}, "tool_choice"),
+        ({"tools": TOOLS, "tool_choice": ToolChoice(ChoiceMode.REQUIRED, "x")}, "tool_choice"),
+        ({"template_variables": {"messages": []}}, "chat_template_kwargs.messages"),
+        ({"template_variables": {"mood": ["\ud800"]}}, "chat_template_kwargs.mood[0]"),
+        (
+            {"continue_final_message": True, "add_generation_prompt": True},
+            "continue_final_message",
+        ),
+        ({"source": None}, "messages"),
+    ],
+)
+async def test_what_cannot_be_is_named(fields: dict[str, Any], field: str) -> None:
+    assert (await _refusal(**fields)).field == field
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"tools": TOOLS, "tool_choice": NAMED}, "tool_choice"),
+        ({"tools": TOOLS, "tool_choice": ToolChoice(ChoiceMode.REQUIRED)}, "tool_choice"),
+        ({"tools": TOOLS, "settings": ChatSettings("none")}, "tools"),
+        ({"tools": TOOLS, "source": "{{ tools }}"}, "tools"),
+        ({"tools": TOOLS, "source": "<tool_call>"}, "tools"),
+        ({"documents": ({"a": 1},), "source": "x"}, "documents"),
+        ({"add_generation_prompt": False, "source": "x"}, "add_generation_prompt"),
+        ({"template_variables": {"colour": 1}}, "chat_template_kwargs.colour"),
+        ({"template": "x"}, "chat_template"),
+        ({"include_reasoning": False}, "include_reasoning"),
+    ],
+)
+async def test_what_is_not_honoured_is_named(fields: dict[str, Any], field: str) -> None:
+    error = await _refusal(path="chat.", **fields)
+    assert isinstance(error, UnsupportedField)
+    assert error.field == f"chat.{field}"
+
+
+async def test_variables_and_documents_reach_the_template() -> None:
+    chat = await _lay_out(
+        template_variables={"mood": "!"}, documents=({"t": 1},), add_generation_prompt=False
+    )
+    assert chat.text == '<user>hi[{"t": 1}]!'
+
+
+async def test_a_clients_template_is_used_where_that_is_allowed() -> None:
+    settings = ChatSettings(allows_templates=True)
+    chat = await _lay_out(settings=settings, template="{{ bos_token }}{{ messages[0].content }}")
+    assert chat.text == "<s>hi"
+
+
+async def test_the_last_message_is_continued() -> None:
+    start = ChatMessage("assistant", "Once upon ")
+    chat = await _lay_out(HELLO, start, continue_final_message=True)
+    assert chat.text == "<user>hi<assistant>Once upon "
+    for source in ("{{ messages[0].content }}", "{{ messages[1].content[:3] }}"):
+        error = await _refusal(HELLO, start, source=source, continue_final_message=True)
+        assert error.field == "continue_final_message"
+    error = await _refusal(CALLING, path="chat.", continue_final_message=True)
+    assert error.field == "chat.continue_final_message"
+
+
+@pytest.mark.parametrize(
+    ("source", "stage"),
+    [
+        ("{{ messages }}<assistant>", Stage.OPENING),
+        ("{{ messages }}<think>\n", Stage.REASONING),
+        ("{{ messages }}<think>\n\n</think>\n\n", Stage.CONTENT),
+    ],
+)
+async def test_the_prompt_says_where_reasoning_begins(source: str, stage: Stage) -> None:
+    settings = ChatSettings(reasoning_parser="qwen3")
+    answer = (await _lay_out(source=source, settings=settings, include_reasoning=False)).answer
+    assert answer is not None
+    assert (answer.reasoning, answer.shows_reasoning) == (stage, False)
+    thinking = ChatMessage("assistant", "<think>So")
+    chat = await _lay_out(HELLO, thinking, settings=settings, continue_final_message=True)
+    assert chat.answer is not None and chat.answer.reasoning is Stage.REASONING
