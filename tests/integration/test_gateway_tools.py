@@ -202,12 +202,32 @@ async def test_template_fields(tmp_path: Path) -> None:
                     model=MODEL, messages=QUESTION, extra_body=body
                 )
             assert caught.value.param == field
+
+
+async def test_a_required_call_is_a_grammar_for_the_verifier(tmp_path: Path) -> None:
+    async with _stack(tmp_path, CALL) as (stack, client):
         for choice in ("required", {"type": "function", "function": {"name": "weather"}}):
+            answer = await client.chat.completions.create(
+                model=MODEL, messages=QUESTION, tools=[TOOL], tool_choice=choice
+            )  # type: ignore[call-overload]
+            assert answer.choices[0].finish_reason == "tool_calls"
+            grammar = stack.scheduler.requests[-1].sampling.structured.grammar
+            assert '"weather"' in grammar
+        for fields, param in (
+            ({"response_format": {"type": "json_object"}}, "response_format"),
+            ({"tool_choice": {"type": "function", "function": {"name": "no"}}}, "tool_choice"),
+        ):
             with pytest.raises(openai.BadRequestError) as caught:
                 await client.chat.completions.create(
-                    model=MODEL, messages=QUESTION, tools=[TOOL], tool_choice=choice
-                )  # type: ignore[call-overload]
-            assert caught.value.param == "tool_choice"
+                    **{
+                        "model": MODEL,
+                        "messages": QUESTION,
+                        "tools": [TOOL],
+                        "tool_choice": "required",
+                    }
+                    | fields
+                )
+            assert caught.value.param == param
 
 
 async def test_a_template_that_does_not_end_is_refused_and_streams_go_on(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dspark.errors import ContextLength, InvalidArgument, ModelNotFound
 from dspark.gateway.bad_words import bad_word_runs, check_bad_words
@@ -42,6 +43,14 @@ class Admitted:
     info: SchedulerInfo
 
 
+class _LaidOutPrompt(NamedTuple):
+    """A prompt's tokens, and what a conversation makes of the answer."""
+
+    token_ids: tuple[int, ...]
+    answer: AnswerStyle | None = None
+    structure: StructureWish | None = None
+
+
 class Admission:
     """Checks and completes client requests. Every refusal is a DSparkError that names the field."""
 
@@ -67,7 +76,7 @@ class Admission:
     async def encode(self, prompt: Prompt) -> tuple[int, ...]:
         """The token ids of a prompt as it would be admitted, whether or not they fit."""
         limit = self._monitor.require_info().max_request_tokens
-        return (await self._laid_out(prompt, limit))[0]
+        return (await self._laid_out(prompt, limit)).token_ids
 
     async def admit(self, client: ClientRequest) -> Admitted:
         self.check_model(client.model)
@@ -76,14 +85,16 @@ class Admission:
         self._check_speculation(client.speculation)
         self._check_options(client)
         info = self._monitor.require_info()
-        token_ids, answer = await self._laid_out(client.prompt, info.max_request_tokens)
+        prompt = await self._laid_out(client.prompt, info.max_request_tokens)
+        token_ids = prompt.token_ids
         self._check_token_ids(token_ids, client.prompt, info)
         max_tokens = _max_tokens(client, len(token_ids), info)
-        sampling = _sampling(client, max_tokens, self._bad_words(client))
+        structure = _one_structure(client.structure, prompt.structure)
+        sampling = _sampling(client, max_tokens, self._bad_words(client), structure)
         sampling.validate(info.vocab_size)
         check_leaves_tokens(sampling, info.eos_token_ids, info.vocab_size)
-        if client.structure is not None:
-            await self._check_structure(client.structure)
+        if structure is not None:
+            await self._check_structure(structure)
         request = GenerationRequest(
             request_id=client.request_id,
             prompt_token_ids=token_ids,
@@ -96,26 +107,25 @@ class Admission:
             request_class=client.request_class,
             tenant=current_caller().share_of(client.user),
             text=client.text,
-            answer=answer,
+            answer=prompt.answer,
         )
         return Admitted(request, info)
 
     def _bad_words(self, client: ClientRequest) -> tuple[tuple[int, ...], ...]:
         return client.bad_words + bad_word_runs(client.bad_word_texts, self._tokenizer.encode_now)
 
-    async def _laid_out(
-        self, prompt: Prompt, limit: int
-    ) -> tuple[tuple[int, ...], AnswerStyle | None]:
+    async def _laid_out(self, prompt: Prompt, limit: int) -> _LaidOutPrompt:
         match prompt:
             case TokenPrompt(token_ids, _):
-                return token_ids, None
+                return _LaidOutPrompt(token_ids)
             case TextPrompt("", _):
-                return self._tokenizer.encode_nothing(), None
+                return _LaidOutPrompt(self._tokenizer.encode_nothing())
             case TextPrompt(text, _):
-                return await self._encode(text, prompt.label, limit), None
+                return _LaidOutPrompt(await self._encode(text, prompt.label, limit))
             case ChatPrompt():
                 chat = await self._chats.lay_out(prompt)
-                return await self._encode(chat.text, prompt.label, limit), chat.answer
+                token_ids = await self._encode(chat.text, prompt.label, limit)
+                return _LaidOutPrompt(token_ids, chat.answer, chat.structure)
 
     async def _encode(self, text: str, label: str, limit: int) -> tuple[int, ...]:
         # Encoding megabytes takes many seconds, so what cannot fit is refused before.
@@ -208,8 +218,20 @@ def _max_tokens(client: ClientRequest, num_prompt_tokens: int, info: SchedulerIn
     return client.max_tokens
 
 
+def _one_structure(
+    wished: StructureWish | None, forced: StructureWish | None
+) -> StructureWish | None:
+    if wished is not None and forced is not None:
+        problem = f"cannot go with {forced.label}: a text has one structure"
+        raise InvalidArgument(wished.label, problem)
+    return wished or forced
+
+
 def _sampling(
-    client: ClientRequest, max_tokens: int, bad_words: tuple[tuple[int, ...], ...]
+    client: ClientRequest,
+    max_tokens: int,
+    bad_words: tuple[tuple[int, ...], ...],
+    structure: StructureWish | None,
 ) -> SamplingParams:
     stated = {
         "repetition_penalty": client.repetition_penalty,
@@ -231,7 +253,7 @@ def _sampling(
         allowed_token_ids=frozenset(client.allowed_token_ids),
         logprobs=client.logprobs,
         prompt_logprobs=_prompt_logprobs(client),
-        structured=None if client.structure is None else client.structure.output,
+        structured=None if structure is None else structure.output,
         **{name: value for name, value in stated.items() if value is not None},  # type: ignore[arg-type]
     )
 

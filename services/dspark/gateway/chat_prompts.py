@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from dspark.errors import InvalidArgument, UnsupportedField
 from dspark.gateway.chat_messages import check_messages
 from dspark.gateway.chat_template import TemplateText
-from dspark.gateway.client_request import ChatPrompt
+from dspark.gateway.client_request import ChatPrompt, StructureWish
 from dspark.gateway.parsing import call_formats, reasoning_parsers
 from dspark.gateway.parsing.answer_style import AnswerStyle, CallStyle
 from dspark.gateway.parsing.think_tags import Stage
+from dspark.gateway.parsing.tool_grammar import required_calls
 from dspark.gateway.template_arguments import template_arguments
 from dspark.gateway.template_files import ChatTemplates
 from dspark.gateway.template_renderer import Renderer
-from dspark.gateway.tool_choice import ChoiceMode, Tool, check_tools, settled_choice
+from dspark.gateway.tool_choice import (
+    ChoiceMode,
+    Tool,
+    callable_tools,
+    check_tools,
+    settled_choice,
+)
 from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
+from dspark.structured_output import StructuredOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +40,24 @@ class ChatSettings:
 
 @dataclass(frozen=True, slots=True)
 class LaidOutChat:
-    """A prompt's text; ``answer`` is None where all of the answer is content."""
+    """A prompt's text; ``answer`` is None where all of the answer is content.
+
+    ``structure`` is what the answer has to be, if tools must be called.
+    """
 
     text: str
     answer: AnswerStyle | None
+    structure: StructureWish | None = None
+
+
+class Vocabulary(Protocol):
+    """What the model has tokens for."""
+
+    def has_token(self, token: str) -> bool: ...
+
+    def special_id(self, token: str) -> int | None:
+        """The id of a special token; None for any other text."""
+        ...
 
 
 class ChatPrompts:
@@ -45,12 +68,12 @@ class ChatPrompts:
         templates: ChatTemplates | None,
         renderer: Renderer,
         settings: ChatSettings,
-        has_token: Callable[[str], bool],
+        vocabulary: Vocabulary,
     ) -> None:
         self._templates = templates
         self._renderer = renderer
         self._settings = settings
-        self._has_token = has_token
+        self._vocabulary = vocabulary
 
     async def lay_out(self, prompt: ChatPrompt) -> LaidOutChat:
         check_messages(prompt.messages, prompt.label)
@@ -59,12 +82,34 @@ class ChatPrompts:
         # What must not be called is not told of either.
         tools = () if choice.mode is ChoiceMode.NONE else prompt.tools
         template = await self._template(prompt, bool(tools))
-        calls = self._call_style(prompt, tools, template)
+        format_name = self._format_name(prompt, template) if tools else ""
         text = await self._render(prompt, template, tools)
+        callable_ = callable_tools(choice, tools)
+        answer = self._answer(prompt, text, format_name, callable_)
+        structure = None
+        if choice.mode is ChoiceMode.REQUIRED:
+            structure = self._structure(prompt, format_name, callable_)
+        return LaidOutChat(text, answer, structure)
+
+    def _answer(
+        self, prompt: ChatPrompt, text: str, format_name: str, tools: Sequence[Tool]
+    ) -> AnswerStyle | None:
+        calls = _call_style(prompt, format_name, tools) if tools else None
         reasoning = self._reasoning(prompt, text)
         if calls is None and reasoning is None:
-            return LaidOutChat(text, None)
-        return LaidOutChat(text, AnswerStyle(calls, reasoning, prompt.include_reasoning))
+            return None
+        return AnswerStyle(calls, reasoning, prompt.include_reasoning)
+
+    def _structure(
+        self, prompt: ChatPrompt, format_name: str, tools: Sequence[Tool]
+    ) -> StructureWish:
+        grammar = required_calls(
+            format_name,
+            tools,
+            allows_several=prompt.parallel_tool_calls,
+            special_id=self._vocabulary.special_id,
+        )
+        return StructureWish(StructuredOutput.grammar(grammar), f"{prompt.path}tool_choice")
 
     async def _template(self, prompt: ChatPrompt, has_tools: bool) -> TemplateText:
         if prompt.template:
@@ -79,23 +124,14 @@ class ChatPrompts:
             raise InvalidArgument(prompt.label, problem)
         return self._templates.for_tools(has_tools).text
 
-    def _call_style(
-        self, prompt: ChatPrompt, tools: Sequence[Tool], template: TemplateText
-    ) -> CallStyle | None:
-        if not tools:
-            return None
+    def _format_name(self, prompt: ChatPrompt, template: TemplateText) -> str:
         name = call_formats.format_name(
-            self._settings.tool_parser, template.source, self._has_token
+            self._settings.tool_parser, template.source, self._vocabulary.has_token
         )
         if name not in call_formats.FORMATS:
             problem = "are not supported: this model's format of tool calls is not known here"
             raise UnsupportedField(f"{prompt.path}tools", problem)
-        return CallStyle(
-            call_formats.FORMATS[name],
-            frozenset(tool.name for tool in tools),
-            streams_arguments=prompt.streams_arguments,
-            max_calls=None if prompt.parallel_tool_calls else 1,
-        )
+        return name
 
     async def _render(
         self, prompt: ChatPrompt, template: TemplateText, tools: Sequence[Tool]
@@ -117,6 +153,15 @@ class ChatPrompts:
         if prompt.continue_final_message:
             return parser.start(reasoning_parsers.open_within(prompt.messages[-1].content or ""))
         return parser.start(reasoning_parsers.open_at_end(text))
+
+
+def _call_style(prompt: ChatPrompt, format_name: str, tools: Sequence[Tool]) -> CallStyle:
+    return CallStyle(
+        call_formats.FORMATS[format_name],
+        frozenset(tool.name for tool in tools),
+        streams_arguments=prompt.streams_arguments,
+        max_calls=None if prompt.parallel_tool_calls else 1,
+    )
 
 
 @contextmanager

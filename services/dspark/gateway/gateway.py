@@ -92,7 +92,7 @@ def make_gateway(config: GatewayConfig, source: TokenSource) -> Gateway:
         load_chat_templates(model_dir, special_tokens(model_dir, tokenizer)),
         renderer,
         ChatSettings(config.tool_parser, config.reasoning_parser, config.allow_chat_template),
-        tokenizer.has_token,
+        tokenizer,
     )
     monitor = SchedulerMonitor(source)
     lifecycle = Lifecycle()

@@ -84,6 +84,11 @@ class TextTokenizer:
     def has_token(self, token: str) -> bool:
         return self._tokenizer.token_to_id(token) is not None
 
+    def special_id(self, token: str) -> int | None:
+        """The id of a special token; None for any other text."""
+        token_id = self._tokenizer.token_to_id(token)
+        return token_id if token_id in self.special_ids else None
+
     def detokenizer(
         self,
         prompt_token_ids: Sequence[int],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from dspark.errors import InvalidArgument, UnsupportedField
+from dspark.errors import InvalidArgument
 from dspark.gateway.shortened import shortened
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -71,4 +71,9 @@ def settled_choice(choice: ToolChoice | None, tools: Sequence[Tool], path: str) 
         raise InvalidArgument(path, "needs tools")
     if choice.function and choice.function not in {tool.name for tool in tools}:
         raise InvalidArgument(path, f"{shortened(choice.function)!r} is not among the tools")
-    raise UnsupportedField(path, "is supported only as none and auto")
+    return choice
+
+
+def callable_tools(choice: ToolChoice, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    """Those that may be called: all of them, or the one that must be."""
+    return tuple(tool for tool in tools if choice.function in ("", tool.name))

@@ -32,6 +32,16 @@ CALLING = ChatMessage("assistant", None, tool_calls=(CALL,))
 NAMED = ToolChoice(ChoiceMode.REQUIRED, "f")
 
 
+class FewTokens:
+    """A vocabulary in which one mark is a special token."""
+
+    def has_token(self, token: str) -> bool:
+        return token == "</tool_call>"
+
+    def special_id(self, token: str) -> int | None:
+        return 7 if self.has_token(token) else None
+
+
 class InlineRenderer:
     """Renders in this process."""
 
@@ -53,7 +63,7 @@ async def _lay_out(
     if source is not None:
         apart = None if tool_use is None else ChatTemplate(tool_use, {})
         templates = ChatTemplates(ChatTemplate(source, {"bos_token": "<s>"}), apart)
-    chats = ChatPrompts(templates, InlineRenderer(), settings, lambda token: False)
+    chats = ChatPrompts(templates, InlineRenderer(), settings, FewTokens())
     return await chats.lay_out(ChatPrompt(messages or (HELLO,), **fields))
 
 
@@ -121,6 +131,27 @@ async def test_tools_that_must_not_be_called_are_not_told_of() -> None:
     assert await _lay_out(tools=TOOLS, tool_choice=none) == await _lay_out()
 
 
+async def test_a_choice_that_requires_calls_makes_a_grammar_of_them() -> None:
+    any_tool = await _lay_out(tools=TOOLS, tool_choice=ToolChoice(ChoiceMode.REQUIRED))
+    named = await _lay_out(tools=TOOLS, tool_choice=NAMED)
+    assert any_tool.text == named.text == (await _lay_out(tools=TOOLS)).text
+    assert any_tool.structure is not None and named.structure is not None
+    assert any_tool.structure.label == "tool_choice"
+    assert '"g"' in any_tool.structure.output.text
+    assert '"g"' not in named.structure.output.text
+    assert "<[7]>" in named.structure.output.text
+    assert named.answer is not None and named.answer.calls is not None
+    assert named.answer.calls.tools == {"f"}
+
+
+async def test_one_call_at_a_time_is_a_grammar_of_one() -> None:
+    choice = ToolChoice(ChoiceMode.REQUIRED)
+    one = await _lay_out(tools=TOOLS, tool_choice=choice, parallel_tool_calls=False)
+    more = await _lay_out(tools=TOOLS, tool_choice=choice)
+    assert one.structure != more.structure
+    assert (await _lay_out(tools=TOOLS)).structure is None
+
+
 async def test_a_template_for_tools_is_used_with_tools() -> None:
     tool_use = "{{ tools | length }}<tool_call>"
     assert (await _lay_out(tools=TOOLS, tool_use=tool_use)).text == "2<tool_call>"
@@ -151,8 +182,6 @@ async def test_what_cannot_be_is_named(fields: dict[str, Any], field: str) -> No
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
-        ({"tools": TOOLS, "tool_choice": NAMED}, "tool_choice"),
-        ({"tools": TOOLS, "tool_choice": ToolChoice(ChoiceMode.REQUIRED)}, "tool_choice"),
         ({"tools": TOOLS, "settings": ChatSettings("none")}, "tools"),
         ({"tools": TOOLS, "source": "{{ tools }}"}, "tools"),
         ({"tools": TOOLS, "source": "<tool_call>"}, "tools"),

@@ -11,6 +11,8 @@ from dspark.gateway.parsing import hermes, llama3, mistral
 from dspark.gateway.tool_choice import Tool
 
 SpecialId = Callable[[str], int | None]
+# A settled form leaves no choice about most tokens between values.
+_WHITESPACE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _ANYTHING: Mapping[str, Any] = MappingProxyType({"type": "object"})
 
 
@@ -31,6 +33,7 @@ def required_calls(
 def _schema(tool: Tool, key: str) -> str:
     parameters = _ANYTHING if tool.parameters is None else tool.parameters
     schema = {
+        "x-guidance": _WHITESPACE,
         "type": "object",
         "properties": {"name": {"const": tool.name}, key: dict(parameters)},
         "required": ["name", key],
