@@ -74,6 +74,11 @@ def test_the_command_line_leaves_torch_to_child_processes() -> None:
     import_all(modules_of("dspark.cli"), {"torch", "transformers"})
 
 
+def test_an_offline_llm_imports_with_what_the_command_line_installs() -> None:
+    installed = closure("dspark", frozenset({"cli"}))
+    import_all(modules_of("dspark.llm"), top_level_modules_outside(installed))
+
+
 def test_the_sdk_imports_with_grpc_alone() -> None:
     import_all(modules_of("dspark.client"), top_level_modules_outside(closure("dspark")))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from dspark.cli.models.prepare import prepare
+from dspark.cli.models.prepare import PreparedModel, prepare
 from dspark.cli.progress import Progress
 from dspark.cli.services_config import ServicesConfig
 from dspark.cli.supervision.running import running_services
@@ -15,8 +15,16 @@ from dspark.cli.supervision.spec import Addresses
 
 @asynccontextmanager
 async def embedded_services(config: ServicesConfig, progress: Progress) -> AsyncIterator[str]:
-    """Run the services for the block; yields the gateway's gRPC address."""
-    model = prepare(config.model, progress)
+    """Prepare the model and run the services for the block; yields the gateway's gRPC address."""
+    async with services_for(config, prepare(config.model, progress), progress) as target:
+        yield target
+
+
+@asynccontextmanager
+async def services_for(
+    config: ServicesConfig, model: PreparedModel, progress: Progress
+) -> AsyncIterator[str]:
+    """The same for a model that is prepared."""
     with runtime_dir() as sockets:
         addresses = Addresses(http=f"unix:{sockets}/http.sock", grpc=f"unix:{sockets}/grpc.sock")
         async with running_services(config, model, addresses, sockets, progress):

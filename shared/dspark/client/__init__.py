@@ -2,7 +2,7 @@
 
 from dspark.client.async_client import AsyncClient, AsyncStream
 from dspark.client.closed import ClientClosed
-from dspark.client.options import GenerateOptions, Prompt
+from dspark.client.options import ChatOptions, GenerateOptions, Prompt
 from dspark.client.results import (
     Chunk,
     Completion,
@@ -24,6 +24,7 @@ from dspark.transport_security.tls_files import TlsFiles
 __all__ = [
     "AsyncClient",
     "AsyncStream",
+    "ChatOptions",
     "Chunk",
     "Client",
     "ClientClosed",

@@ -17,7 +17,7 @@ from dspark.client.access import call_metadata, tls_of
 from dspark.client.choices import ChoiceCollector, checked_n
 from dspark.client.collector import Collector
 from dspark.client.connection import Connection, is_task_cancelled
-from dspark.client.options import GenerateOptions, Prompt, with_whole_calls
+from dspark.client.options import ChatOptions, GenerateOptions, Prompt, with_whole_calls
 from dspark.client.results import Chunk, Completion, Model, Started, Status, Tokens
 from dspark.client.target import checked_target
 from dspark.client.timeout import checked_timeout
@@ -167,10 +167,14 @@ class AsyncClient:
         add_special_tokens: bool = False,
         return_spellings: bool = False,
         timeout: float | None = None,
+        **layout: Unpack[ChatOptions],
     ) -> Tokens:
         """The tokens of a text or of chat messages, as ``generate`` counts them."""
         request = wire.tokenize_request(
-            prompt, add_special_tokens=add_special_tokens, return_spellings=return_spellings
+            prompt,
+            layout,
+            add_special_tokens=add_special_tokens,
+            return_spellings=return_spellings,
         )
         return wire.tokens_from_proto(await self._unary("Tokenize", request, timeout))
 

@@ -13,7 +13,26 @@ Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, Any]]
 """Raw text (special tokens parsed, nothing added), token ids, or messages in OpenAI's shape."""
 
 
-class GenerateOptions(TypedDict, total=False):
+class ChatOptions(TypedDict, total=False):
+    """How a conversation becomes a prompt and its answer is told; for conversations alone.
+
+    The ``tools`` and ``tool_choice`` are in OpenAI's shape. ``whole_tool_calls`` is True in
+    ``generate`` and False in ``stream``. The others: protos/dspark/v1/inference_service.proto.
+    """
+
+    tools: Sequence[Mapping[str, Any]] | None
+    tool_choice: str | Mapping[str, Any] | None
+    parallel_tool_calls: bool | None
+    whole_tool_calls: bool | None
+    add_generation_prompt: bool | None
+    continue_final_message: bool | None
+    chat_template: str | None
+    chat_template_kwargs: Mapping[str, Any] | None
+    documents: Sequence[Mapping[str, Any]] | None
+    include_reasoning: bool | None
+
+
+class GenerateOptions(ChatOptions, total=False):
     """Keyword options of ``generate`` and ``stream``; absent or None means the server's default.
 
     ``stop`` has stop strings, ``request_class`` is a RequestClass or its word, ``speculation`` is
@@ -21,8 +40,6 @@ class GenerateOptions(TypedDict, total=False):
     ``logit_bias`` maps token ids to what is added to their logits, ``bad_words`` has texts or token
     runs, ``logprobs`` and ``prompt_logprobs`` say how many likely tokens to tell beside each.
     ``structured`` is what the text must be, such as ``StructuredOutput.json_schema({...})``. The
-    ``tools`` and ``tool_choice`` are in OpenAI's shape; they and those after them are for
-    conversations alone. ``whole_tool_calls`` is True in ``generate`` and False in ``stream``. The
     others: protos/dspark/v1/inference_service.proto and sampling.proto.
     """
 
@@ -56,16 +73,6 @@ class GenerateOptions(TypedDict, total=False):
     timeout: float | None
     include_stop_str_in_output: bool | None
     skip_special_tokens: bool | None
-    tools: Sequence[Mapping[str, Any]] | None
-    tool_choice: str | Mapping[str, Any] | None
-    parallel_tool_calls: bool | None
-    whole_tool_calls: bool | None
-    add_generation_prompt: bool | None
-    continue_final_message: bool | None
-    chat_template: str | None
-    chat_template_kwargs: Mapping[str, Any] | None
-    documents: Sequence[Mapping[str, Any]] | None
-    include_reasoning: bool | None
 
 
 def with_whole_calls(options: GenerateOptions) -> GenerateOptions:

@@ -10,7 +10,7 @@ from typing import Self, Unpack
 from dspark.client.async_client import DEFAULT_TARGET, AsyncClient, AsyncStream
 from dspark.client.closed import ClientClosed
 from dspark.client.event_loop import BackgroundLoop
-from dspark.client.options import GenerateOptions, Prompt
+from dspark.client.options import ChatOptions, GenerateOptions, Prompt
 from dspark.client.results import Chunk, Completion, Model, Started, Status, Tokens
 from dspark.transport_security.tls_files import TlsFiles
 
@@ -112,6 +112,7 @@ class Client:
         add_special_tokens: bool = False,
         return_spellings: bool = False,
         timeout: float | None = None,
+        **layout: Unpack[ChatOptions],
     ) -> Tokens:
         """The tokens of a text or of chat messages, as ``generate`` counts them."""
         return self._loop.run(
@@ -120,6 +121,7 @@ class Client:
                 add_special_tokens=add_special_tokens,
                 return_spellings=return_spellings,
                 timeout=timeout,
+                **layout,
             )
         )
 

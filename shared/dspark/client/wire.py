@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from dspark.client import chat_wire
-from dspark.client.options import GenerateOptions, Prompt
+from dspark.client.options import ChatOptions, GenerateOptions, Prompt
 from dspark.client.results import (
     Chunk,
     EngineStatus,
@@ -54,10 +54,7 @@ def request_to_proto(
     prompt: Prompt, options: GenerateOptions, n: int | None = None
 ) -> pb.GenerateRequest:
     """Raises TypeError for an unknown option, InvalidArgument for a value its field cannot hold."""
-    unknown = set(options) - set(GenerateOptions.__annotations__)
-    if unknown:
-        raise TypeError(f"unknown option {sorted(unknown)[0]!r}")
-    given = {name: value for name, value in options.items() if value is not None}
+    given = _known(options, GenerateOptions)
     if given.get("top_k") == -1:
         given["top_k"] = 0
     request = pb.GenerateRequest(n=n)
@@ -128,11 +125,11 @@ def models_from_proto(message: pb.ListModelsResponse) -> tuple[Model, ...]:
 
 
 def tokenize_request(
-    prompt: Prompt, *, add_special_tokens: bool, return_spellings: bool
+    prompt: Prompt, layout: ChatOptions, *, add_special_tokens: bool, return_spellings: bool
 ) -> pb.TokenizeRequest:
-    """Raises InvalidArgument for a prompt that is no text and no chat."""
+    """Raises TypeError for an unknown option, InvalidArgument for what is no text and no chat."""
     asked = pb.GenerateRequest()
-    _set_prompt(asked, prompt, {})
+    _set_prompt(asked, prompt, _known(layout, ChatOptions))
     request = pb.TokenizeRequest(
         add_special_tokens=add_special_tokens, return_token_strs=return_spellings
     )
@@ -166,6 +163,14 @@ def status_from_proto(message: pb.GetStatusResponse) -> Status:
         num_answering=message.num_answering,
         engine=EngineStatus(**counts) if message.HasField("engine") else None,
     )
+
+
+def _known(options: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
+    """The options that are not None; raises TypeError for one that ``kind`` does not have."""
+    unknown = set(options) - set(kind.__annotations__)
+    if unknown:
+        raise TypeError(f"unknown option {sorted(unknown)[0]!r}")
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _set(message: Any, name: str, given: Mapping[str, Any]) -> None:
