@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +170,29 @@ def test_a_prompt_that_fails_is_named(llm: LLM) -> None:
 
 async def test_it_works_where_a_loop_runs_as_in_a_notebook(llm: LLM) -> None:
     assert len(llm.generate(PROMPTS, SamplingParams(max_tokens=2))) == 3
+
+
+def test_an_interrupt_cancels_what_runs_and_leaves_the_services(
+    llm: LLM, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def interrupting(total: int, is_wanted: bool) -> Iterator[Callable[[RequestOutput], None]]:
+        yield lambda output: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    lengths = [1, *[400] * 63]
+    with monkeypatch.context() as patched:
+        patched.setattr("dspark.llm.llm.progress_bar", interrupting)
+        with pytest.raises(KeyboardInterrupt):
+            llm.generate(
+                ["Once"] * 64, [SamplingParams(max_tokens=n, ignore_eos=True) for n in lengths]
+            )
+
+    def is_idle() -> bool:
+        engine = client.status().engine
+        return engine is not None and (engine.num_running, engine.num_waiting) == (0, 0)
+
+    assert wait_until(is_idle)
+    assert len(llm.generate(PROMPTS)) == 3
 
 
 def test_services_that_cannot_start_say_why(tiny_model_dir: Path, tmp_path: Path) -> None:
