@@ -50,6 +50,7 @@ _PEER_OPTIONS = [
     ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
     # What a peer pings is tolerated; gRPC would end its connection after a few.
+    ("grpc.http2.max_ping_strikes", 0),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 1_000),
 ]
 # Strangers may not pile up streams, and one that vanished must not keep its requests running.

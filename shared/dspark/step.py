@@ -91,7 +91,8 @@ class WorkResult:
     must exceed; 0 where there is nothing to exceed, and for work that was done. ``logprobs`` are
     of the committed tokens, ``prompt_logprobs`` of the prompt from its second token on; both are
     empty unless asked for. Of the ``num_forced_nodes`` that the verifier added, which have no
-    number, ``num_accepted_forced`` were accepted.
+    number, ``num_accepted_forced`` were accepted. ``no_token_left`` says of an ERROR that what
+    the request asks for leaves no token to draw.
     """
 
     request_id: str
@@ -110,6 +111,7 @@ class WorkResult:
     prompt_logprobs: tuple[TokenLogprobs, ...] = ()
     num_forced_nodes: int = 0
     num_accepted_forced: int = 0
+    no_token_left: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ async def test_every_form_reaches_the_scheduler(stack: GatewayStack) -> None:
     [
         ({"structured_outputs": {"regex": "["}}, "structured_outputs.regex", "unclosed"),
         ({"structured_outputs": {"choice": []}}, "structured_outputs.choice", "at least one"),
+        ({"structured_outputs": {"json": True}}, "structured_outputs.json", ""),
         (
             {"response_format": {**FORMAT, "json_schema": {"schema": {"not": {}}}}},
             "response_format.json_schema.schema",

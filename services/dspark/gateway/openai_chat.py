@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dspark.errors import UnsupportedField
+from dspark.errors import InvalidArgument, UnsupportedField
 from dspark.gateway import unsupported_fields
 from dspark.gateway.client_request import ChatMessage, ChatPrompt
 from dspark.gateway.openai_chat_types import ChatBody, Message, ToolDefinition
@@ -15,6 +15,9 @@ from dspark.tool_calls import ToolCall
 
 
 def chat_prompt(body: ChatBody) -> ChatPrompt:
+    """Raises InvalidArgument for a template that is empty, which would pass for none."""
+    if body.chat_template == "":
+        raise InvalidArgument("chat_template", "must not be empty")
     choice: ToolChoice | None = body.tool_choice
     # Without tools only what asks for one is a choice.
     is_chosen = body.tools or (choice is not None and choice.mode is ChoiceMode.REQUIRED)

@@ -176,10 +176,14 @@ def validated(body_type: type[Body], fields: dict[str, Any]) -> Body:
         raise InvalidArgument(field_path(_names(problem["loc"])), message) from None
 
 
+# Fields of which a value may be of several kinds.
+_UNIONS = ("content", "input", "json")
+
+
 def _names(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """The location without pydantic's names for the kinds of content: text or a list."""
+    """The location without pydantic's names for the members of a union, such as text or a list."""
     return tuple(
         part
         for before, part in zip(("", *location), location, strict=False)
-        if not (before in ("content", "input") and isinstance(part, str))
+        if not (before in _UNIONS and isinstance(part, str))
     )

@@ -33,6 +33,7 @@ UNIX = "unix:"
 _CLOSE_GRACE_S = 1.0
 # Longer than load balancers keep idle connections, so that they are the ones to close them.
 _KEEP_ALIVE_S = 75
+_BACKLOG = 2048
 
 
 class AddressError(Exception):
@@ -159,7 +160,7 @@ async def serve(config: GatewayConfig) -> None:
 
 
 def listen(address: str) -> socket.socket:
-    """A bound socket, not yet listening; raises AddressError."""
+    """A socket that listens; raises AddressError."""
     try:
         if address.startswith(UNIX):
             return _listen_unix(address.removeprefix(UNIX))
@@ -191,6 +192,8 @@ def _listen_unix(path: str) -> socket.socket:
 def _bound(listener: socket.socket, address: tuple[str, int] | str) -> socket.socket:
     try:
         listener.bind(address)
+        # Who only binds would not hinder another server that starts in the same moment.
+        listener.listen(_BACKLOG)
     except Exception:
         listener.close()
         raise

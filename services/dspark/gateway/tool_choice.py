@@ -56,6 +56,9 @@ def check_tools(tools: Sequence[Tool], path: str) -> None:
         if not _NAME.fullmatch(tool.name):
             problem = "must have 1 to 128 letters, digits and . _ -"
             raise InvalidArgument(field, problem)
+        if tool.parameters is not None and tool.parameters.get("type", "object") != "object":
+            problem = "must be of the type object: arguments have names"
+            raise InvalidArgument(f"{path}[{index}].function.parameters", problem)
         if tool.name in seen:
             raise InvalidArgument(field, f"{shortened(tool.name)!r} is the name of another tool")
         seen.add(tool.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from dspark.errors import BackendUnavailable
+from dspark.errors import BackendUnavailable, InvalidArgument
 from dspark.features import Features
 from dspark.generation import TokenChunk
 from dspark.scheduler.forced_nodes import count_forced
@@ -92,7 +92,11 @@ class ResultApplier:
             if chunk is not None:
                 request.stream.push(chunk)
             assert result.finish_reason is not None
-            self._live.complete(request, result.finish_reason, result.stop_token_id)
+            if result.no_token_left:
+                problem = f"its options leave no token for place {len(request.token_ids)}"
+                self._live.fail(request, InvalidArgument("sampling", problem))
+            else:
+                self._live.complete(request, result.finish_reason, result.stop_token_id)
 
     def _done(
         self, request: Request, entry: SequenceWork, result: WorkResult, applied: Applied

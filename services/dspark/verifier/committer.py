@@ -149,4 +149,5 @@ def _result(
         prompt_logprobs=take_prompt_logprobs(entry, walked),
         num_forced_nodes=entry.num_forced_nodes,
         num_accepted_forced=accepted.count(FORCED),
+        no_token_left=walked.no_token_left,
     )

@@ -272,7 +272,7 @@ class AdmissionResult(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., num_cached_tokens: _Optional[int] = ...) -> None: ...
 
 class WorkResult(_message.Message):
-    __slots__ = ("request_id", "epoch", "status", "num_computed_tokens", "committed_token_ids", "accepted_nodes", "finish_reason", "stop_token_id", "row_token_ids", "top_token_ids", "known_epoch", "features", "logprobs", "prompt_logprobs", "num_forced_nodes", "num_accepted_forced")
+    __slots__ = ("request_id", "epoch", "status", "num_computed_tokens", "committed_token_ids", "accepted_nodes", "finish_reason", "stop_token_id", "row_token_ids", "top_token_ids", "known_epoch", "features", "logprobs", "prompt_logprobs", "num_forced_nodes", "num_accepted_forced", "no_token_left")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -289,6 +289,7 @@ class WorkResult(_message.Message):
     PROMPT_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     NUM_FORCED_NODES_FIELD_NUMBER: _ClassVar[int]
     NUM_ACCEPTED_FORCED_FIELD_NUMBER: _ClassVar[int]
+    NO_TOKEN_LEFT_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     epoch: int
     status: WorkStatus
@@ -305,4 +306,5 @@ class WorkResult(_message.Message):
     prompt_logprobs: _sampling_pb2.Logprobs
     num_forced_nodes: int
     num_accepted_forced: int
-    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., status: _Optional[_Union[WorkStatus, str]] = ..., num_computed_tokens: _Optional[int] = ..., committed_token_ids: _Optional[_Iterable[int]] = ..., accepted_nodes: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[_sampling_pb2.FinishReason, str]] = ..., stop_token_id: _Optional[int] = ..., row_token_ids: _Optional[_Iterable[int]] = ..., top_token_ids: _Optional[_Iterable[int]] = ..., known_epoch: _Optional[int] = ..., features: _Optional[_Union[_features_pb2.Features, _Mapping]] = ..., logprobs: _Optional[_Union[_sampling_pb2.Logprobs, _Mapping]] = ..., prompt_logprobs: _Optional[_Union[_sampling_pb2.Logprobs, _Mapping]] = ..., num_forced_nodes: _Optional[int] = ..., num_accepted_forced: _Optional[int] = ...) -> None: ...
+    no_token_left: bool
+    def __init__(self, request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., status: _Optional[_Union[WorkStatus, str]] = ..., num_computed_tokens: _Optional[int] = ..., committed_token_ids: _Optional[_Iterable[int]] = ..., accepted_nodes: _Optional[_Iterable[int]] = ..., finish_reason: _Optional[_Union[_sampling_pb2.FinishReason, str]] = ..., stop_token_id: _Optional[int] = ..., row_token_ids: _Optional[_Iterable[int]] = ..., top_token_ids: _Optional[_Iterable[int]] = ..., known_epoch: _Optional[int] = ..., features: _Optional[_Union[_features_pb2.Features, _Mapping]] = ..., logprobs: _Optional[_Union[_sampling_pb2.Logprobs, _Mapping]] = ..., prompt_logprobs: _Optional[_Union[_sampling_pb2.Logprobs, _Mapping]] = ..., num_forced_nodes: _Optional[int] = ..., num_accepted_forced: _Optional[int] = ..., no_token_left: _Optional[bool] = ...) -> None: ...

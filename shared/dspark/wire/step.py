@@ -157,6 +157,7 @@ def _result_to_proto(result: WorkResult) -> pb.WorkResult:
         prompt_logprobs=logprobs_to_proto(result.prompt_logprobs),
         num_forced_nodes=result.num_forced_nodes,
         num_accepted_forced=result.num_accepted_forced,
+        no_token_left=result.no_token_left,
     )
 
 
@@ -178,6 +179,7 @@ def _result_from_proto(message: pb.WorkResult) -> WorkResult:
         prompt_logprobs=logprobs_from_proto(message.prompt_logprobs),
         num_forced_nodes=message.num_forced_nodes,
         num_accepted_forced=message.num_accepted_forced,
+        no_token_left=message.no_token_left,
     )
 
 

@@ -164,6 +164,7 @@ async def test_a_template_for_tools_is_used_with_tools() -> None:
         ({"tools": (Tool("a b"),)}, "tools[0].function.name"),
         ({"tools": (Tool("f"), Tool("f"))}, "tools[1].function.name"),
         ({"tools": (Tool("f", "\ud800"),)}, "tools[0].function.description"),
+        ({"tools": (Tool("f", "d", {"type": "string"}),)}, "tools[0].function.parameters"),
         ({"tool_choice": NAMED}, "tool_choice"),
         ({"tools": TOOLS, "tool_choice": ToolChoice(ChoiceMode.REQUIRED, "x")}, "tool_choice"),
         ({"template_variables": {"messages": []}}, "chat_template_kwargs.messages"),

@@ -41,9 +41,15 @@ def test_a_bad_address_is_named(address: str) -> None:
 def test_a_stale_unix_socket_is_replaced_and_a_live_one_is_not(tmp_path: Path) -> None:
     address = f"unix:{tmp_path / 'socket'}"
     listen(address).close()
-    with listen(address) as live:
-        live.listen()
+    with listen(address):
         with pytest.raises(AddressError, match="a server answers there"):
+            listen(address)
+
+
+def test_who_comes_second_to_a_port_is_told_though_nothing_is_served_there_yet() -> None:
+    with listen("127.0.0.1:0") as first:
+        address = f"127.0.0.1:{first.getsockname()[1]}"
+        with pytest.raises(AddressError, match="in use"):
             listen(address)
 
 

@@ -79,3 +79,13 @@ def test_a_mark_that_is_a_special_token_is_asked_for_by_its_id() -> None:
     ids = {"[TOOL_CALLS]": 5}
     grammar = required_calls("mistral", TOOLS, allows_several=False, special_id=ids.get)
     assert grammar.startswith('start: <[5]> "[" call "]"')
+
+
+@pytest.mark.parametrize("parameters", [{}, {"properties": {"a": {"type": "integer"}}}])
+def test_arguments_are_an_object_though_their_schema_forgets_to_say(
+    parameters: dict[str, object],
+) -> None:
+    grammar = _grammar("llama3", Tool("f", None, parameters))
+    assert _takes(grammar, '{"name": "f", "parameters": {"a": 1}}')
+    assert not _takes(grammar, '{"name": "f", "parameters": [1]}')
+    assert not _takes(grammar, '{"name": "f", "parameters": 1}')

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dspark.errors import BackendUnavailable
+from dspark.errors import BackendUnavailable, InvalidArgument
 from dspark.generation import RequestSpec, TokenChunk, TokensComplete
 from dspark.sampling import FinishReason, SamplingParams
 from dspark.scheduler.live_requests import LiveRequests, Numbers
@@ -191,3 +191,12 @@ def test_a_missing_result_changes_nothing() -> None:
     _, work, _ = entry(request)
     applied = bench.applier.apply([work], [request], StepOutcome(1))
     assert applied.num_done == 0 and request.is_running
+
+
+async def test_a_request_whose_options_leave_no_token_fails_by_its_own_fault() -> None:
+    bench = Bench()
+    request = bench.run()
+    bench.apply(entry(request, finish_reason=FinishReason.ERROR, no_token_left=True))
+    with pytest.raises(InvalidArgument, match="leave no token for place 2"):
+        await events_of(request)
+    assert request.is_finished

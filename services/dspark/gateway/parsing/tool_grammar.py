@@ -31,7 +31,8 @@ def required_calls(
 
 
 def _schema(tool: Tool, key: str) -> str:
-    parameters = _ANYTHING if tool.parameters is None else tool.parameters
+    # Parsers take nothing but an object for arguments, whatever a schema forgets to say.
+    parameters = {**_ANYTHING, **(tool.parameters or {})}
     schema = {
         "x-guidance": _WHITESPACE,
         "type": "object",

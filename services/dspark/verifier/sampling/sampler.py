@@ -23,6 +23,10 @@ class BadLogits(Exception):
     """The model gave a row from which no token can be drawn (infinite or not a number)."""
 
 
+class NoTokenLeft(BadLogits):
+    """What the request asks for leaves no token to draw, though the model gave a good row."""
+
+
 class Sampler:
     """The rule by which one sequence draws its tokens.
 
@@ -45,10 +49,12 @@ class Sampler:
 
     def draw(self, logits: Logits, position: int, path: Sequence[int]) -> int:
         """The token at absolute ``position``, from logits [vocab_size]; raises BadLogits."""
-        logits = self.processed(logits, path)
+        given, logits = logits, self.processed(logits, path)
         top = int(logits.argmax())
         if not np.isfinite(logits[top]):
-            raise BadLogits(f"the largest logit at position {position} is {logits[top]}")
+            is_forbidden = np.isneginf(logits[top]) and np.isfinite(given.max())
+            kind = NoTokenLeft if is_forbidden else BadLogits
+            raise kind(f"the largest logit at position {position} is {logits[top]}")
         if self.params.temperature == 0.0:
             return top
         return self._draw_with_noise(logits, KeyedNoise(self.params.seed, position))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dspark.sampling import FinishReason
 from dspark.token_tree import TokenTree
-from dspark.verifier.sampling.sampler import BadLogits, Sampler
+from dspark.verifier.sampling.sampler import BadLogits, NoTokenLeft, Sampler
 
 
 def _never(path: Sequence[int]) -> bool:
@@ -39,13 +39,15 @@ class StopRules:
 class WalkResult:
     """Committed tokens, and the accepted nodes among them (node i as i + 1), anchor first.
 
-    The last committed token is the bonus token, which is no node.
+    The last committed token is the bonus token, which is no node. ``no_token_left`` says of an
+    ERROR that it is the request's own.
     """
 
     committed_token_ids: tuple[int, ...]
     accepted_nodes: tuple[int, ...]
     finish_reason: FinishReason | None = None
     stop_token_id: int | None = None
+    no_token_left: bool = False
 
 
 def walk(
@@ -69,8 +71,10 @@ def walk(
     while True:
         try:
             token_id = sampler.draw(logits[entry], base_len + len(committed), committed)
-        except BadLogits:
-            return WalkResult(tuple(committed), tuple(accepted), FinishReason.ERROR)
+        except BadLogits as bad:
+            is_own = isinstance(bad, NoTokenLeft)
+            found = tuple(committed), tuple(accepted)
+            return WalkResult(*found, FinishReason.ERROR, no_token_left=is_own)
         committed.append(token_id)
         reason = _finish_reason(committed, rules)
         child = tree.children[entry].get(token_id) if len(tree) else None

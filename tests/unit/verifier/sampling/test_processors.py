@@ -123,8 +123,12 @@ def test_a_bias_comes_after_penalties_and_before_masks() -> None:
 
 
 def test_where_masks_leave_no_token_there_is_nothing_to_draw() -> None:
-    from dspark.verifier.sampling.sampler import BadLogits
+    from dspark.verifier.sampling.sampler import BadLogits, NoTokenLeft
 
     params = SamplingParams(allowed_token_ids=frozenset({4}), bad_words=((4, 4),))
-    with pytest.raises(BadLogits):
-        sampler_of(params, [1], [4]).draw(row(1), 2, [])
+    sampler = sampler_of(params, [1], [4])
+    with pytest.raises(NoTokenLeft):
+        sampler.draw(row(1), 2, [])
+    with pytest.raises(BadLogits) as caught:
+        sampler.draw(row(1) * np.float32("nan"), 2, [])
+    assert not isinstance(caught.value, NoTokenLeft), "that is the model's fault"

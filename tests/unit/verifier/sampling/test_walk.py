@@ -124,3 +124,4 @@ def test_a_row_that_cannot_be_drawn_from_ends_the_sequence_with_error(
     rows[1, 3] = poison
     result = run(chain([10], "s"), rows, SamplingParams(temperature=temperature))
     assert result == WalkResult((10,), (1,), FinishReason.ERROR)
+    assert not result.no_token_left
