@@ -89,7 +89,7 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
 def _structures(config: VerifierConfig, checkpoint: Checkpoint, runner: Runner) -> Structures:
     directory = checkpoint.files[0].parent
     # Beside a single file there may be the tokenizer of another model.
-    if not (directory / "config.json").samefile(checkpoint.files[0]):
+    if checkpoint.files[0].name != "config.json":
         return NoStructures()
     return load_structures(directory, runner.vocab_size, runner.eos_token_ids, config.grammar_cache)
 

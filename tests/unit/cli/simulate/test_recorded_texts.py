@@ -19,6 +19,7 @@ VERIFIER = {
     "max_step_rows": 512,
     "max_model_len": 2048,
     "verify_costs": [[1, 10.0, 64]],
+    "device": "cpu",
     "computes_ahead": False,
 }
 
