@@ -39,6 +39,11 @@ def merged_deltas(deltas: Sequence[ToolCallDelta]) -> tuple[ToolCallDelta, ...]:
     return tuple(merged)
 
 
+def shifted_places(places: Sequence[int], num_chars: int) -> tuple[int, ...]:
+    """Places of calls in a text, with ``num_chars`` characters more before it."""
+    return tuple(place + num_chars for place in places)
+
+
 def joined_calls(deltas: Sequence[ToolCallDelta]) -> tuple[ToolCall, ...]:
     """The calls that the deltas of one answer make, in their order."""
     heads: dict[int, ToolCallDelta] = {}

@@ -1,4 +1,4 @@
-"""/v1/responses: OpenAI's Responses API for text."""
+"""/v1/responses: OpenAI's Responses API for text, and what it refuses."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ from harness.fake_scheduler import Script, runs_of
 from harness.gateway_stack import MODEL, GatewayStack
 
 END = 256
+TOOL = {"type": "function", "name": "weather", "parameters": {"type": "object"}}
+BAD = {"type": "object", "properties": 1}
+FUNCTION_CALL = {"type": "function_call", "call_id": "c", "name": "weather", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "c", "output": "dry"}
+THOUGHT = {"type": "reasoning", "summary": []}
 TYPES = [
     "response.created",
     "response.in_progress",
@@ -139,8 +144,24 @@ async def test_a_refusal_is_a_status_and_a_break_a_failed_response(stack: Gatewa
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
         ({"background": True}, "background"),
         ({"conversation": "c"}, "conversation"),
-        ({"tools": [{"type": "web_search"}]}, "tools"),
-        ({"text": {"format": {"type": "json_object"}}}, "text"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"tools": [{"type": "mcp", "server_label": "s"}]}, "tools[0].type"),
+        ({"tools": [{**TOOL, "strict": True}]}, "tools[0].strict"),
+        ({"tools": [{**TOOL, "name": "a b"}]}, "tools[0].name"),
+        ({"tools": [TOOL, TOOL]}, "tools[1].name"),
+        ({"tools": [{"type": "function"}]}, "tools[0].name"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools[0].name"),
+        ({"tools": [TOOL], "tool_choice": {"type": "function", "name": "no"}}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": {"type": "web_search"}}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": "sometimes"}, "tool_choice"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tools": [TOOL], "parallel_tool_calls": 1}, "parallel_tool_calls"),
+        ({"text": {"verbosity": "low"}}, "text.verbosity"),
+        ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
+        ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "text.format.schema"),
+        ({"text": {"format": {"type": "text", "schema": {}}}}, "text.format.schema"),
+        ({"text": {"format": {"type": "text", "a": 1}}}, "text.format.a"),
+        ({"text": {"format": {"type": "json_schema", "schema": BAD}}}, "text.format.schema"),
         ({"reasoning": {"effort": "high"}}, "reasoning"),
         ({"include": ["message.output_text.logprobs"]}, "include"),
         ({"truncation": "auto"}, "truncation"),
@@ -150,7 +171,24 @@ async def test_a_refusal_is_a_status_and_a_break_a_failed_response(stack: Gatewa
         ({"input": None}, "input"),
         ({"input": []}, "input"),
         ({"input": [{"role": "tool", "content": "x"}]}, "input[0].role"),
-        ({"input": [{"type": "function_call", "role": "user"}]}, "input[0].type"),
+        ({"input": [{"type": "web_search_call"}]}, "input[0].type"),
+        ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
+        ({"input": [{**FUNCTION_CALL, "role": "user"}]}, "input[0].role"),
+        ({"input": [{**FUNCTION_CALL, "call_id": ""}]}, "input[0].call_id"),
+        ({"input": [{**FUNCTION_CALL, "arguments": "{"}]}, "input[0].arguments"),
+        ({"input": [{**FUNCTION_CALL, "arguments": "[]"}]}, "input[0].arguments"),
+        ({"input": [{**FUNCTION_CALL, "namespace": "n"}]}, "input[0].namespace"),
+        ({"input": [{"type": "function_call", "call_id": "c"}]}, "input[0].name"),
+        ({"input": [FUNCTION_CALL, {**OUTPUT, "call_id": "d"}]}, "input[1].call_id"),
+        ({"input": [FUNCTION_CALL, {**OUTPUT, "output": 1}]}, "input[1].output"),
+        (
+            {"input": [FUNCTION_CALL, {**OUTPUT, "output": [{"type": "input_file"}]}]},
+            "input[1].output[0].type",
+        ),
+        ({"input": [{**THOUGHT, "encrypted_content": "x"}]}, "input[0].encrypted_content"),
+        ({"input": [{**THOUGHT, "summary": [{}]}]}, "input[0].summary"),
+        ({"input": [{**THOUGHT, "content": [{"type": "text"}]}]}, "input[0].content[0].type"),
+        ({"input": [{"type": 1}]}, "input[0].type"),
         (
             {"input": [{"role": "user", "content": [{"type": "input_image", "text": ""}]}]},
             "input[0].content[0].type",
@@ -173,13 +211,20 @@ async def test_what_is_not_honoured_is_refused_by_name(
     assert stack.scheduler.requests == []
 
 
+async def test_what_could_not_come_back_in_the_response_is_refused(stack: GatewayStack) -> None:
+    tool = json.dumps({**TOOL, "parameters": {"a": "\ud800"}})
+    body = f'{{"input": "hi", "tool_choice": "none", "tools": [{tool}]}}'
+    reply = await stack.client.post("/v1/responses", content=body)
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "tools[0].parameters")
+
+
 async def test_what_changes_nothing_is_accepted(stack: GatewayStack) -> None:
     neutral = {
         "store": False,
         "previous_response_id": None,
         "tools": [],
         "tool_choice": "auto",
-        "text": {"format": {"type": "text"}},
+        "text": {"format": {"type": "text"}, "verbosity": None},
         "truncation": "disabled",
         "parallel_tool_calls": True,
         "include": [],

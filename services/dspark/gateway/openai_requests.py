@@ -160,12 +160,14 @@ def _without_nested_extras(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def validated(body_type: type[Body], fields: dict[str, Any]) -> Body:
-    """Raises InvalidArgument that names the field."""
+def validated(
+    body_type: type[Body], fields: dict[str, Any], at: tuple[int | str, ...] = ()
+) -> Body:
+    """Raises InvalidArgument that names the field; ``at`` is where in the body ``fields`` are."""
     for name in fields:
         # Apart, because a body may have any number of them.
         if name not in body_type.model_fields:
-            raise InvalidArgument(field_path((name,)), _PROBLEMS["extra_forbidden"])
+            raise InvalidArgument(field_path((*at, name)), _PROBLEMS["extra_forbidden"])
     try:
         return body_type.model_validate(fields)
     except ValidationError as error:
@@ -173,11 +175,11 @@ def validated(body_type: type[Body], fields: dict[str, Any]) -> Body:
         problems = error.errors(include_url=False, include_input=False, include_context=False)
         problem = max(problems, key=lambda e: len(_names(e["loc"])))
         message = _PROBLEMS.get(problem["type"], problem["msg"])
-        raise InvalidArgument(field_path(_names(problem["loc"])), message) from None
+        raise InvalidArgument(field_path((*at, *_names(problem["loc"]))), message) from None
 
 
 # Fields of which a value may be of several kinds.
-_UNIONS = ("content", "input", "json")
+_UNIONS = ("content", "input", "json", "output")
 
 
 def _names(location: tuple[int | str, ...]) -> tuple[int | str, ...]:

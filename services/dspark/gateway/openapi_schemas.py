@@ -58,14 +58,35 @@ def _answer(kind: str, **content: Schema) -> Schema:
 
 COMPLETION = _answer("text_completion", text=TEXT)
 CHAT = _answer("chat.completion", message=record(role=constant("assistant")))
+_OUTPUT_PART = record(type=TEXT, text=TEXT)
+_OUTPUT_ITEM: Schema = {
+    "anyOf": [
+        record(type=constant("message"), id=TEXT, status=TEXT, content=array(_OUTPUT_PART)),
+        record(type=constant("reasoning"), id=TEXT, status=TEXT, content=array(_OUTPUT_PART)),
+        record(
+            type=constant("function_call"),
+            id=TEXT,
+            status=TEXT,
+            call_id=TEXT,
+            name=TEXT,
+            arguments=TEXT,
+        ),
+    ]
+}
 RESPONSE = record(
     id=TEXT,
     object=constant("response"),
     created_at=INTEGER,
     status=TEXT,
     model=TEXT,
-    output=array(record(type=TEXT, id=TEXT)),
-    usage=record(input_tokens=_COUNT, output_tokens=_COUNT, total_tokens=_COUNT),
+    output=array(_OUTPUT_ITEM),
+    usage=record(
+        input_tokens=_COUNT,
+        input_tokens_details=record(cached_tokens=_COUNT),
+        output_tokens=_COUNT,
+        output_tokens_details=record(reasoning_tokens=_COUNT),
+        total_tokens=_COUNT,
+    ),
     seed=INTEGER,
 )
 TOKENS = record(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dspark.gateway.generation_events import Completed, Started
 from dspark.gateway.openai_responses import speculation_object
-from dspark.gateway.responses_types import ResponsesBody
+from dspark.gateway.responses_types import FunctionTool, ResponsesBody
+from dspark.gateway.tool_choice import ToolChoice
 from dspark.sampling import FinishReason, Usage
 
 IN_PROGRESS = "in_progress"
@@ -31,14 +33,14 @@ def response_shell(
         "metadata": body.metadata or {},
         "model": model,
         "output": [],
-        "parallel_tool_calls": False,
+        "parallel_tool_calls": body.parallel_tool_calls is not False,
         "previous_response_id": None,
         "reasoning": {"effort": None, "summary": None},
         "store": False,
         "temperature": 1.0 if body.temperature is None else body.temperature,
-        "text": {"format": {"type": "text"}},
-        "tool_choice": "auto",
-        "tools": [],
+        "text": {"format": _format_object(body)},
+        "tool_choice": _choice_object(body.tool_choice),
+        "tools": [_tool_object(tool) for tool in body.tools or ()],
         "top_p": 1.0 if body.top_p is None else body.top_p,
         "truncation": "disabled",
         "usage": None,
@@ -46,45 +48,61 @@ def response_shell(
     }
 
 
-def output_text(text: str) -> dict[str, Any]:
-    """A part of a message's content."""
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-
-
-def output_message(item_id: str, status: str, text: str | None) -> dict[str, Any]:
-    """The assistant's message; without text one that has only begun."""
-    return {
-        "id": item_id,
-        "type": "message",
-        "status": status,
-        "role": "assistant",
-        "content": [] if text is None else [output_text(text)],
-    }
-
-
 def ended_response(
-    shell: dict[str, Any], item_id: str, text: str, started: Started, end: Completed
+    shell: dict[str, Any], output: Sequence[dict[str, Any]], started: Started, end: Completed
 ) -> dict[str, Any]:
     """The response with its answer; one that reached its limit is incomplete."""
     is_whole = end.finish_reason is FinishReason.STOP
-    status = COMPLETED if is_whole else INCOMPLETE
     reason = "max_output_tokens" if end.finish_reason is FinishReason.LENGTH else "aborted"
     return {
         **shell,
-        "status": status,
+        "status": COMPLETED if is_whole else INCOMPLETE,
         "incomplete_details": None if is_whole else {"reason": reason},
-        "output": [output_message(item_id, status, text)],
-        "usage": response_usage(end.usage),
+        "output": list(output),
+        "usage": response_usage(end.usage, end.reasoning_tokens),
         "seed": started.seed,
         "speculation": speculation_object(end),
     }
 
 
-def response_usage(usage: Usage) -> dict[str, Any]:
+def response_usage(usage: Usage, reasoning_tokens: int | None) -> dict[str, Any]:
+    """Reasoning that is not told from text counts as none."""
     return {
         "input_tokens": usage.prompt_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_tokens},
         "output_tokens": usage.completion_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": reasoning_tokens or 0},
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }
+
+
+def _format_object(body: ResponsesBody) -> dict[str, Any]:
+    wanted = None if body.text is None else body.text.format
+    if wanted is None:
+        return {"type": "text"}
+    fields = {
+        "type": wanted.type,
+        "name": wanted.name,
+        "description": wanted.description,
+        "schema": wanted.schema_,
+        "strict": wanted.strict,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _choice_object(choice: ToolChoice | None) -> Any:
+    if choice is None:
+        return "auto"
+    if choice.function:
+        return {"type": "function", "name": choice.function}
+    return choice.mode.value
+
+
+def _tool_object(tool: FunctionTool) -> dict[str, Any]:
+    return {
+        "type": tool.type,
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "strict": False,
     }

@@ -10,14 +10,14 @@ from dspark.gateway.answer_streaming import collected, streaming
 from dspark.gateway.completion_routes import note_request, unique_request_id
 from dspark.gateway.disconnect import cancel_on_disconnect
 from dspark.gateway.gateway import Gateway
-from dspark.gateway.responses_types import parse_responses, responses_request
+from dspark.gateway.responses_requests import parse_responses, responses_request
 from dspark.gateway.responses_writer import ResponsesWriter
 
 _LIMIT = "max_output_tokens"
 
 
 class ResponsesRoutes:
-    """OpenAI's Responses API for text; nothing is stored."""
+    """OpenAI's Responses API for text and tools; nothing is stored."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway

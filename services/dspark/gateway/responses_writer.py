@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dspark.errors import DSparkError, InternalError
@@ -12,27 +12,21 @@ from dspark.gateway.choice_streams import ChoiceEvent
 from dspark.gateway.event_stream import server_sent
 from dspark.gateway.generation_events import Completed, Started
 from dspark.gateway.http_errors import body_of
-from dspark.gateway.responses_objects import (
-    COMPLETED,
-    FAILED,
-    IN_PROGRESS,
-    ended_response,
-    output_message,
-    output_text,
-    response_shell,
-)
+from dspark.gateway.responses_objects import FAILED, ended_response, response_shell
+from dspark.gateway.responses_output import ResponsesOutput
+from dspark.gateway.responses_output_items import ItemEvent
 from dspark.gateway.responses_types import ResponsesBody
 from dspark.gateway.text_assembly import TextChunk
+from dspark.sampling import FinishReason
 
 
 class ResponsesWriter:
-    """Writes one response, which has one choice and so one item."""
+    """Writes one response, which has one choice."""
 
     def __init__(self, body: ResponsesBody, model: str, request_id: str) -> None:
         self._shell = response_shell(body, model, f"resp_{request_id}", int(time.time()))
-        self._item_id = f"msg_{request_id}"
+        self._output = ResponsesOutput(request_id)
         self._started: Started | None = None
-        self._texts: list[str] = []
         self._num_events = 0
 
     def whole(self, items: Sequence[ChoiceEvent]) -> dict[str, Any]:
@@ -41,10 +35,10 @@ class ResponsesWriter:
             match item.event:
                 case Started() as started:
                     self._started = started
-                case TextChunk(text=text):
-                    self._texts.append(text)
+                case TextChunk() as chunk:
+                    self._output.add(chunk)
                 case Completed() as end:
-                    return self._ended(end)
+                    return self._ended(end)[1]
         raise InternalError("the request ended without a result")
 
     def streamed(self, item: ChoiceEvent) -> bytes:
@@ -52,54 +46,30 @@ class ResponsesWriter:
         match item.event:
             case Started() as started:
                 self._started = started
-                return self._opening()
-            case TextChunk(text=""):
-                return b""
-            case TextChunk(text=text):
-                self._texts.append(text)
-                return self._part_event("output_text.delta", delta=text, logprobs=[])
+                names = ("created", "in_progress")
+                return self._events((name, {"response": self._shell}) for name in names)
+            case TextChunk() as chunk:
+                return self._events(self._output.add(chunk))
             case Completed() as end:
-                return self._closing(end)
+                events, response = self._ended(end)
+                return self._events([*events, (response["status"], {"response": response})])
 
     def broken(self, error: DSparkError) -> bytes:
         """A failed response, which is the last event."""
         what = body_of(error)["error"]
         failure = {"code": what["code"], "message": what["message"]}
-        return self._event("failed", response={**self._shell, "status": FAILED, "error": failure})
+        response = {**self._shell, "status": FAILED, "error": failure}
+        return self._events([(FAILED, {"response": response})])
 
-    def _opening(self) -> bytes:
-        item = output_message(self._item_id, IN_PROGRESS, None)
-        return b"".join(
-            (
-                self._event("created", response=self._shell),
-                self._event("in_progress", response=self._shell),
-                self._event("output_item.added", output_index=0, item=item),
-                self._part_event("content_part.added", part=output_text("")),
-            )
-        )
-
-    def _closing(self, end: Completed) -> bytes:
-        text, response = "".join(self._texts), self._ended(end)
-        name = "completed" if response["status"] == COMPLETED else "incomplete"
-        return b"".join(
-            (
-                self._part_event("output_text.done", text=text, logprobs=[]),
-                self._part_event("content_part.done", part=output_text(text)),
-                self._event("output_item.done", output_index=0, item=response["output"][0]),
-                self._event(name, response=response),
-            )
-        )
-
-    def _ended(self, end: Completed) -> dict[str, Any]:
+    def _ended(self, end: Completed) -> tuple[list[ItemEvent], dict[str, Any]]:
         assert self._started is not None
-        text = "".join(self._texts)
-        return ended_response(self._shell, self._item_id, text, self._started, end)
+        events = self._output.end(is_cut=end.finish_reason is not FinishReason.STOP)
+        return events, ended_response(self._shell, self._output.items, self._started, end)
 
-    def _part_event(self, name: str, **fields: Any) -> bytes:
-        place = {"item_id": self._item_id, "output_index": 0, "content_index": 0}
-        return self._event(name, **place, **fields)
+    def _events(self, events: Iterable[ItemEvent]) -> bytes:
+        return b"".join(self._event(*event) for event in events)
 
-    def _event(self, name: str, **fields: Any) -> bytes:
+    def _event(self, name: str, fields: dict[str, Any]) -> bytes:
         kind = f"response.{name}"
         body = {"type": kind, "sequence_number": self._num_events, **fields}
         self._num_events += 1

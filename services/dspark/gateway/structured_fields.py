@@ -29,7 +29,9 @@ def structure_wish(body: CommonFields) -> StructureWish | None:
 
 def _wishes(body: CommonFields) -> Iterator[StructureWish]:
     if body.response_format is not None:
-        yield from _of_format(body.response_format)
+        wish = _of_format(body.response_format)
+        if wish is not None:
+            yield wish
     options = body.structured_outputs
     if options is not None:
         any_whitespace = options.disable_any_whitespace is False
@@ -49,19 +51,33 @@ def _wishes(body: CommonFields) -> Iterator[StructureWish]:
     yield from _of_options(guided, "guided_", any_whitespace=False)
 
 
-def _of_format(response_format: ResponseFormat) -> Iterator[StructureWish]:
-    kind, described = response_format.type, response_format.json_schema
+def format_wish(
+    kind: str, schema: dict[str, Any] | None, label: str, holder: str, schema_label: str
+) -> StructureWish | None:
+    """What a format of OpenAI's asks for, None for plain text.
+
+    ``label``, ``holder`` and ``schema_label`` name in errors the format, its field that is there
+    for a schema, and the schema. Raises InvalidArgument.
+    """
     if kind not in FORMATS:
         problem = f"{shortened(kind)!r} is not one of {', '.join(FORMATS)}"
-        raise InvalidArgument("response_format.type", problem)
-    if (kind == "json_schema") != (described is not None):
-        problem = "is required" if described is None else f"is not for the type {kind}"
-        raise InvalidArgument("response_format.json_schema", problem)
+        raise InvalidArgument(f"{label}.type", problem)
+    if (kind == "json_schema") != (schema is not None):
+        problem = "is required" if schema is None else f"is not for the type {kind}"
+        raise InvalidArgument(holder, problem)
     if kind == "json_object":
-        yield StructureWish(StructuredOutput.json_object(), "response_format")
-    elif described is not None:
-        label = "response_format.json_schema.schema"
-        yield StructureWish(_schema(described.schema_, label, any_whitespace=False), label)
+        return StructureWish(StructuredOutput.json_object(), label)
+    if schema is None:
+        return None
+    return StructureWish(_schema(schema, schema_label, any_whitespace=False), schema_label)
+
+
+def _of_format(response_format: ResponseFormat) -> StructureWish | None:
+    described = response_format.json_schema
+    schema = None if described is None else described.schema_
+    holder = "response_format.json_schema"
+    label = "response_format"
+    return format_wish(response_format.type, schema, label, holder, f"{holder}.schema")
 
 
 def _of_options(

@@ -9,7 +9,7 @@ from dspark.gateway.detokenizer import IncrementalDetokenizer
 from dspark.gateway.stop_strings import StopStringScanner
 from dspark.generation import TokenChunk
 from dspark.logprobs import TokenLogprobs
-from dspark.tool_calls import ToolCallDelta
+from dspark.tool_calls import ToolCallDelta, shifted_places
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class TextChunk:
 
     Where log-probabilities are asked for, each token has some, and an offset: how many characters
     of the text were certain before it. The first chunk has those of the prompt. Where an answer is
-    told apart, ``text`` has neither its ``reasoning`` nor its ``calls``.
+    told apart, ``text`` has neither its ``reasoning``, which comes before it, nor its ``calls``. Of
+    each of these ``call_places`` says how many characters of this chunk's text come before it.
     """
 
     text: str
@@ -29,6 +30,7 @@ class TextChunk:
     prompt_logprobs: tuple[TokenLogprobs, ...] = ()
     reasoning: str = ""
     calls: tuple[ToolCallDelta, ...] = ()
+    call_places: tuple[int, ...] = ()
 
     @property
     def says_something(self) -> bool:
@@ -45,6 +47,7 @@ class TextChunk:
             self.prompt_logprobs + later.prompt_logprobs,
             self.reasoning + later.reasoning,
             self.calls + later.calls,
+            self.call_places + shifted_places(later.call_places, len(self.text)),
         )
 
 

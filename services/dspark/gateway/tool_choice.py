@@ -48,11 +48,14 @@ class Tool:
         return {"type": "function", "function": function}
 
 
-def check_tools(tools: Sequence[Tool], path: str) -> None:
-    """Raises InvalidArgument for a name that no tool can have, or that two have."""
+def check_tools(tools: Sequence[Tool], path: str, name_field: str = "function.name") -> None:
+    """Raises InvalidArgument for a name that no tool can have, or that two have.
+
+    ``path`` is the list's own name there, and ``name_field`` that of the name in a tool.
+    """
     seen: set[str] = set()
     for index, tool in enumerate(tools):
-        field = f"{path}[{index}].function.name"
+        field = f"{path}[{index}].{name_field}"
         if not _NAME.fullmatch(tool.name):
             problem = "must have 1 to 128 letters, digits and . _ -"
             raise InvalidArgument(field, problem)

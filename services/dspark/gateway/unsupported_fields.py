@@ -65,10 +65,6 @@ RESPONSES = _table(
         "background": (False,),
         "truncation": ("disabled",),
         "include": ([],),
-        "tools": ([],),
-        "tool_choice": ("none", "auto"),
-        "parallel_tool_calls": (False, True),
-        "text": ({}, {"format": {"type": "text"}}),
         "reasoning": ({},),
         "top_logprobs": (0,),
         "n": (1,),
@@ -83,10 +79,17 @@ RESPONSES = _table(
         "prompt_cache_key prompt_cache_retention context_management moderation prompt_logprobs"
     ),
 )
-RESPONSES_ITEM = _table({"status": ("completed", "incomplete", "in_progress")}, names="phase")
+_STATUS = {"status": ("completed", "incomplete", "in_progress")}
+RESPONSES_ITEM = _table(_STATUS, names="phase")
+RESPONSES_CALL = _table(_STATUS, names="caller namespace")
+RESPONSES_REASONING = _table(_STATUS, {"summary": ([],), "encrypted_content": ("",)})
+RESPONSES_TEXT = _table(names="verbosity")
 RESPONSES_PART = _table({"annotations": ([],), "logprobs": ([],)})
 MESSAGE = _table({"annotations": ([],)}, names="refusal audio function_call")
 FUNCTION = _table({"strict": (False,)})
+RESPONSES_TOOL = _table(
+    FUNCTION, {"defer_loading": (False,)}, names="allowed_callers output_schema async"
+)
 CONTENT_PART = _table(
     names="image_url input_audio video_url audio_url file refusal cache_control annotations"
 )

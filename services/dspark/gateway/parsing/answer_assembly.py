@@ -79,4 +79,10 @@ class AnswerAssembler:
 
     def _told(self, chunk: TextChunk, reasoning: str, parsed: ParsedText) -> TextChunk:
         shown = reasoning if self._shows_reasoning else ""
-        return replace(chunk, text=parsed.content, reasoning=shown, calls=parsed.calls)
+        return replace(
+            chunk,
+            text=parsed.content,
+            reasoning=shown,
+            calls=parsed.calls,
+            call_places=parsed.call_places,
+        )

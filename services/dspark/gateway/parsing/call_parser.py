@@ -10,18 +10,23 @@ from dspark.gateway.parsing.call_format import CallFormat
 from dspark.gateway.parsing.call_sink import CallSink, EnoughCalls, NameCall
 from dspark.gateway.parsing.json_reading import NoCall
 from dspark.gateway.parsing.text_reader import SPACES, Reading, TextReader
-from dspark.tool_calls import ToolCallDelta
+from dspark.tool_calls import ToolCallDelta, shifted_places
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:
-    """What a piece of an answer released."""
+    """What a piece of an answer released; ``call_places`` as those of a TextChunk."""
 
     content: str = ""
     calls: tuple[ToolCallDelta, ...] = ()
+    call_places: tuple[int, ...] = ()
 
     def joined(self, later: ParsedText) -> ParsedText:
-        return ParsedText(self.content + later.content, self.calls + later.calls)
+        return ParsedText(
+            self.content + later.content,
+            self.calls + later.calls,
+            self.call_places + shifted_places(later.call_places, len(self.content)),
+        )
 
 
 class CallParser:
@@ -80,7 +85,7 @@ class CallParser:
 
     def _taken(self) -> ParsedText:
         content, self._content = "".join(self._content), []
-        return ParsedText(content, self._calls.take())
+        return ParsedText(content, *self._calls.take())
 
     def _read(self) -> Reading[None]:
         reader, calls = self._reader, self._calls
@@ -130,4 +135,5 @@ class CallParser:
         self._spaces = text[len(said) :]
         if said:
             self._content.append(said)
+            self._calls.num_content_chars += len(said)
             self._is_behind_call = False

@@ -33,6 +33,8 @@ class CallSink:
         self.tools = tools
         self.given = 0
         self.num_complete = 0
+        # characters of content since the last time that something was taken
+        self.num_content_chars = 0
         self._reader = reader
         self._name_call = name_call
         self._streams = streams
@@ -41,6 +43,7 @@ class CallSink:
         self._is_begun = False
         self._is_in_arguments = False
         self._deltas: list[ToolCallDelta] = []
+        self._places: list[int] = []
 
     def begin(self, name: str) -> None:
         """The name is known, and the arguments begin where the reader stands."""
@@ -53,7 +56,7 @@ class CallSink:
         """Give the arguments that were read so far."""
         if self._is_in_arguments and self.given < self._reader.at:
             piece = self._reader.text[self.given : self._reader.at]
-            self._deltas.append(ToolCallDelta(self._index, arguments=piece))
+            self._give(ToolCallDelta(self._index, arguments=piece))
             self.given = self._reader.at
 
     def end_arguments(self) -> None:
@@ -79,12 +82,15 @@ class CallSink:
             self._is_begun = False
             self._index += 1
 
-    def take(self) -> tuple[ToolCallDelta, ...]:
-        """What was given since the last time."""
-        deltas, self._deltas = tuple(self._deltas), []
-        return deltas
+    def take(self) -> tuple[tuple[ToolCallDelta, ...], tuple[int, ...]]:
+        """What was given since the last time, and for each how much content came before it."""
+        taken = tuple(self._deltas), tuple(self._places)
+        self._deltas, self._places, self.num_content_chars = [], [], 0
+        return taken
 
     def _head(self, name: str, arguments: str) -> None:
-        self._deltas.append(
-            ToolCallDelta(self._index, self._name_call(self._index), name, arguments)
-        )
+        self._give(ToolCallDelta(self._index, self._name_call(self._index), name, arguments))
+
+    def _give(self, delta: ToolCallDelta) -> None:
+        self._deltas.append(delta)
+        self._places.append(self.num_content_chars)
