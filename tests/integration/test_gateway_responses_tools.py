@@ -217,7 +217,8 @@ async def test_reasoning_that_reaches_the_limit_is_all_there_is(tmp_path: Path) 
         response = await client.responses.create(
             model=MODEL, input="Rain?", max_output_tokens=len("<think>\nHm")
         )
-        (item,) = response.output
+        output: Any = response.output
+        (item,) = output
         assert (item.type, item.status) == ("reasoning", "incomplete")
         assert _texts([item]) == ["Hm"]
         assert response.usage is not None
