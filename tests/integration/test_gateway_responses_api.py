@@ -149,6 +149,7 @@ async def test_a_refusal_is_a_status_and_a_break_a_failed_response(stack: Gatewa
         ({"tools": [{**TOOL, "strict": True}]}, "tools[0].strict"),
         ({"tools": [{**TOOL, "name": "a b"}]}, "tools[0].name"),
         ({"tools": [TOOL, TOOL]}, "tools[1].name"),
+        ({"tools": [{**TOOL, "parameters": {"type": "array"}}]}, "tools[0].parameters"),
         ({"tools": [{"type": "function"}]}, "tools[0].name"),
         ({"tools": [{"type": "function", "function": {}}]}, "tools[0].name"),
         ({"tools": [TOOL], "tool_choice": {"type": "function", "name": "no"}}, "tool_choice"),

@@ -37,7 +37,7 @@ def parse_responses(fields: Mapping[str, Any]) -> ResponsesBody:
     _check_metadata(body.metadata or {})
     if body.max_output_tokens is not None and body.max_output_tokens < 1:
         raise InvalidArgument("max_output_tokens", "must be at least 1")
-    check_tools(_tools(body), "tools", "name")
+    check_tools(_tools(body), "tools", holder="")
     for index, tool in enumerate(body.tools or ()):
         _check_parameters(tool.parameters, f"tools[{index}].parameters")
     return body

@@ -48,20 +48,22 @@ class Tool:
         return {"type": "function", "function": function}
 
 
-def check_tools(tools: Sequence[Tool], path: str, name_field: str = "function.name") -> None:
-    """Raises InvalidArgument for a name that no tool can have, or that two have.
+def check_tools(tools: Sequence[Tool], path: str, holder: str = "function.") -> None:
+    """Raises InvalidArgument for a name that no tool can have or that two have, and for arguments
+    that are no object.
 
-    ``path`` is the list's own name there, and ``name_field`` that of the name in a tool.
+    ``path`` is the client's name for the list, and ``holder`` stands before a tool's own fields.
     """
     seen: set[str] = set()
     for index, tool in enumerate(tools):
-        field = f"{path}[{index}].{name_field}"
+        place = f"{path}[{index}].{holder}"
+        field = f"{place}name"
         if not _NAME.fullmatch(tool.name):
             problem = "must have 1 to 128 letters, digits and . _ -"
             raise InvalidArgument(field, problem)
         if tool.parameters is not None and tool.parameters.get("type", "object") != "object":
             problem = "must be of the type object: arguments have names"
-            raise InvalidArgument(f"{path}[{index}].function.parameters", problem)
+            raise InvalidArgument(f"{place}parameters", problem)
         if tool.name in seen:
             raise InvalidArgument(field, f"{shortened(tool.name)!r} is the name of another tool")
         seen.add(tool.name)
