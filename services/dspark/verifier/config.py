@@ -85,13 +85,6 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
     threads: int = field(
         default=0, metadata={"help": "CPU threads of the model; 0 means all cores"}
     )
-    keep_awake_ms: int = field(
-        default=0,
-        metadata={
-            "help": "native kernels: processors spin at the lowest priority for so long after a "
-            "pass; only for services that share a control group without a quota"
-        },
-    )
     max_step_rows: int = field(
         default=0,
         metadata={"help": "rows that one step should carry; 0 means the device's default"},
@@ -130,9 +123,8 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
             raise ValueError("--block-size must be at least 1")
         if self.kv_tokens < self.block_size:
             raise ValueError("--kv-tokens must hold at least one block")
-        for name in ("max_model_len", "threads", "max_step_rows", "keep_awake_ms"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"--{name.replace('_', '-')} must be 0 or more")
+        if self.max_model_len < 0 or self.threads < 0 or self.max_step_rows < 0:
+            raise ValueError("--max-model-len, --threads and --max-step-rows must be 0 or more")
         if self.max_model_len > (pool := self.num_blocks * self.block_size):
             problem = f"is above the {pool} tokens of the KV pool (--kv-tokens)"
             raise ValueError(f"--max-model-len {self.max_model_len} {problem}")

@@ -32,9 +32,7 @@ def choose_device(wanted: str) -> torch.device:
     return device
 
 
-def native_team(
-    wanted: str, device: torch.device, num_threads: int, keep_awake_ms: int = 0
-) -> Team | None:
+def native_team(wanted: str, device: torch.device, num_threads: int) -> Team | None:
     """Threads for the CPU kernels, or None where torch's are used. Raises ModelRefused."""
     if wanted not in KERNELS:
         raise ModelRefused(f"--kernels must be one of {', '.join(KERNELS)}")
@@ -43,7 +41,7 @@ def native_team(
     if wanted == "torch" or device.type != "cpu":
         return None
     try:
-        return Team(num_threads, keep_awake_ms)
+        return Team(num_threads)
     except NativeUnavailable as error:
         if wanted == "native":
             raise ModelRefused(f"--kernels native: {error}") from error

@@ -47,7 +47,7 @@ def load_model(config: VerifierConfig, progress: Progress) -> LoadedModel:
     check_length(config.max_model_len, checkpoint.max_model_len)
     num_threads = _num_threads(config, checkpoint)
     progress("preparing kernels")
-    team = native_team(config.kernels, device, num_threads, config.keep_awake_ms)
+    team = native_team(config.kernels, device, num_threads)
     backends = _backends(config, device, team)
     # Two pools of threads would fight for the cores.
     torch.set_num_threads(1 if team is not None else num_threads)

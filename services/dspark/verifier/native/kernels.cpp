@@ -22,16 +22,14 @@ void dspark_struct_sizes(int64_t* sizes) {
   for (size_t size : all) *sizes++ = int64_t(size);
 }
 
-Team* dspark_team_new(int32_t size, int32_t keep_awake_ms) { return new Team(size, keep_awake_ms); }
+Team* dspark_team_new(int32_t size) { return new Team(size); }
 void dspark_team_delete(Team* team) { delete team; }
 
 DecoderRun* dspark_decoder_new(Team* team) { return new DecoderRun(team->size()); }
 void dspark_decoder_delete(DecoderRun* run) { delete run; }
 
 void dspark_decoder_forward(DecoderRun* run, Team* team, const Decoder* model, const DecoderPass* pass) {
-  team->vigil().pause();
   run->forward(*team, *model, *pass);
-  team->vigil().resume();
 }
 
 // Asks for huge pages: a pass reads all weights once, so the TLB would miss all the time.

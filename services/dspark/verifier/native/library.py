@@ -20,7 +20,7 @@ from dspark.verifier.native.structs import (
 _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "dspark_isa": (c_char_p, []),
     "dspark_struct_sizes": (None, [POINTER(c_int64)]),
-    "dspark_team_new": (c_void_p, [c_int32, c_int32]),
+    "dspark_team_new": (c_void_p, [c_int32]),
     "dspark_team_delete": (None, [c_void_p]),
     "dspark_decoder_new": (c_void_p, [c_void_p]),
     "dspark_decoder_delete": (None, [c_void_p]),
@@ -66,14 +66,11 @@ def load_library() -> ctypes.CDLL:
 class Team:
     """Threads that the kernels run on; one call at a time."""
 
-    def __init__(self, num_threads: int = 0, keep_awake_ms: int = 0) -> None:
-        """``num_threads`` 0 means all processors that this process may use.
-
-        For ``keep_awake_ms`` after each pass of a decoder they do not fall asleep.
-        """
+    def __init__(self, num_threads: int = 0) -> None:
+        """``num_threads`` 0 means all processors that this process may use."""
         self.library = load_library()
         self.num_threads = num_threads or usable_cpus()
-        self.handle: int = self.library.dspark_team_new(self.num_threads, keep_awake_ms)
+        self.handle: int = self.library.dspark_team_new(self.num_threads)
 
     def __del__(self) -> None:
         handle, self.handle = getattr(self, "handle", 0), 0

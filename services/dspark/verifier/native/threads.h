@@ -16,11 +16,9 @@
 #include <thread>
 #include <vector>
 
-#include "vigil.h"
-
 class Team {
  public:
-  explicit Team(int size, int keep_awake_ms = 0) : size_(size < 1 ? 1 : size), vigil_(size_, keep_awake_ms) {
+  explicit Team(int size) : size_(size < 1 ? 1 : size) {
     for (int member = 1; member < size_; ++member) {
       threads_.emplace_back([this, member] { serve(member); });
     }
@@ -37,7 +35,6 @@ class Team {
   }
 
   int size() const { return size_; }
-  Vigil& vigil() { return vigil_; }
 
   // Calls body(member) on every member, the caller being member 0; returns when all are done.
   void run(const std::function<void(int)>& body) {
@@ -101,7 +98,6 @@ class Team {
   }
 
   const int size_;
-  Vigil vigil_;
   std::vector<std::thread> threads_;
   std::mutex mutex_;
   std::condition_variable wake_;
