@@ -136,7 +136,7 @@ def torch_kernels() -> str:
 def test_without_the_kernels_torch_runs_the_model(
     directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def unavailable(num_threads: int, keep_awake_ms: int) -> None:
+    def unavailable(num_threads: int) -> None:
         raise NativeUnavailable("no C++ compiler was found")
 
     monkeypatch.setattr(kernels, "Team", unavailable)
