@@ -24,6 +24,7 @@ from dspark.llm import (
     StartFailed,
     StructuredOutputsParams,
 )
+from dspark.sampling import SpeculationParams
 from harness.processes import is_running, own_children, wait_until
 from harness.served import SERVICES
 
@@ -111,7 +112,8 @@ def test_many_prompts_keep_their_order_and_parameters(llm: LLM) -> None:
 
 def test_speculation_changes_no_token(llm: LLM) -> None:
     options: dict[str, Any] = {"temperature": 0.0, "max_tokens": 48, "ignore_eos": True}
-    on = llm.generate(PROMPTS, SamplingParams(**options))
+    always = SpeculationParams(policy="fixed", max_draft_tokens=3)
+    on = llm.generate(PROMPTS, SamplingParams(**options, speculation=always))
     off = llm.generate(PROMPTS, SamplingParams(**options, speculation=False))
     assert token_ids(on) == token_ids(off)
     assert sum(each.outputs[0].speculation.drafted for each in on) > 0

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 # For a worker that waits for a processor all the time.
 _PATIENCE_S = 20.0
 _START_S = 60.0
+# A fork may die of gRPC's threads before it has become the worker.
+MAX_STARTS = 4
 MAX_WAITING = 32
 MAX_KNOWN = 4096
 TOO_SLOW = f"takes more than {MAX_CPU_S:g} s of a processor to compile"
@@ -101,15 +103,16 @@ class GrammarChecker:
         """What is wrong with the tokenizer; raises InternalError for a worker that ends at once."""
         module = "dspark.gateway.grammar_worker"
         arguments = [sys.executable, "-m", module, str(self._tokenizer_file)]
-        self._worker = await asyncio.create_subprocess_exec(*arguments, stdin=PIPE, stdout=PIPE)
-        problem = await self._read(_START_S)
-        if problem is None:
+        for _ in range(MAX_STARTS):
+            self._worker = await asyncio.create_subprocess_exec(*arguments, stdin=PIPE, stdout=PIPE)
+            problem = await self._read(_START_S)
+            if problem:
+                await self._end_worker()
+            if problem is not None:
+                return problem
             code = await self._end_worker()
             log.error("the process that compiles grammars did not start: it ended with %d", code)
-            raise InternalError("structured outputs cannot be checked now")
-        if problem:
-            await self._end_worker()
-        return problem
+        raise InternalError("structured outputs cannot be checked now")
 
     async def _read(self, timeout_s: float) -> str | None:
         """The worker's next line; None if it does not come."""

@@ -24,7 +24,8 @@ DEPLOYMENT_VARIABLES = {
     "DSPARK_HEALTH_PORT": "0",
 }
 # Glibc would keep a heap for each of many threads, with what it held at its worst.
-PROCESS_VARIABLES = {"MALLOC_ARENA_MAX": "2"}
+# gRPC would start threads in each fork, which may die of them before it is another program.
+PROCESS_VARIABLES = {"MALLOC_ARENA_MAX": "2", "GRPC_ENABLE_FORK_SUPPORT": "0"}
 # Pools of threads for products of matrices would go on spinning on the verifier's cores.
 SINGLE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 # Whoever stops a server by hand does not wait for long answers to end.
