@@ -79,7 +79,9 @@ async def test_good_and_bad_ones_and_what_is_remembered(checker: GrammarChecker)
 async def test_hostile_ones_are_refused_and_harm_nobody(
     checker: GrammarChecker, output: Output, problem: str
 ) -> None:
-    assert problem in await checker.problem_of(output)
+    found = await checker.problem_of(output)
+    # Which limit is met first, of time or of memory, is the machine's.
+    assert problem in found or (problem == TOO_SLOW and found == TOO_LARGE)
     assert await checker.problem_of(GOOD) == ""
 
 
