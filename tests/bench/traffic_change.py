@@ -28,8 +28,7 @@ from dspark.cli.services_config import ServicesConfig
 from dspark.client import AsyncClient
 from dspark.scheduler.calibration_error import CalibrationError
 from dspark.scheduler.decision_log import LoggedStep
-from dspark.scheduler.logged_calibration import calibration_errors
-from dspark.token_tree import names_in
+from dspark.scheduler.logged_calibration import calibration_errors, predictions
 
 LOG = "decisions.jsonl"
 FLUSH_S = 1.5
@@ -87,18 +86,6 @@ def late_offers(steps: list[LoggedStep], phase: str, num_requests: int) -> Itera
             yield replace(step, offers=offers)
 
 
-def predictions(steps: list[LoggedStep]) -> dict[str, list[float]]:
-    """By source, how likely each of its nodes was said to be accepted once its parent was."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for offer in (offer for step in steps for offer in step.offers):
-        for node in offer.tried:
-            parent = offer.parents[node]
-            predicted = offer.survivals[node] / (offer.survivals[parent - 1] if parent else 1.0)
-            for source in names_in(offer.masks[node], offer.sources):
-                found[source].append(min(1.0, predicted))
-    return found
-
-
 def error_by_chance(predicted: list[float], num_draws: int = 200) -> float:
     """The mean error of so many draws in which each prediction is true."""
     dice, total = random.Random(0), 0.0
@@ -115,7 +102,9 @@ def report(log: Path, num_requests: int) -> str:
     lines = ["| phase | source | error, % | nodes | by chance, % |", "|---|---|---|---|---|"]
     for phase in ("first", "then", "sampled"):
         late = list(late_offers(steps, phase, num_requests))
-        predicted = predictions(late)
+        predicted: dict[str, list[float]] = defaultdict(list)
+        for prediction in predictions(late):
+            predicted[prediction.source].append(prediction.predicted)
         for source, error in calibration_errors(late).items():
             chance = 100 * error_by_chance(predicted[source])
             count = len(predicted[source])

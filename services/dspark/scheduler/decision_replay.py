@@ -8,8 +8,10 @@ to offer now: such askings are counted. A log of policy ``fixed`` with many node
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dspark.scheduler.cost_table import CostTable
 from dspark.scheduler.decision_log import LoggedStep, Offer
@@ -21,7 +23,6 @@ from dspark.scheduler.policy.interface import (
     StepContext,
 )
 from dspark.scheduler.profiles import Profiles
-from dspark.scheduler.temperature_bin import EDGES
 from dspark.token_tree import TokenTree
 
 # Requests whose recent offers are remembered.
@@ -61,7 +62,8 @@ class DecisionReplay:
         """``max_nodes`` is how many a request without offers so far hopes for."""
         self.totals = ReplayTotals()
         self._policy = policy
-        self._latest = [Profiles.hopeful(max_nodes) for _ in range(len(EDGES) + 1)]
+        # by how freely tokens are drawn
+        self._latest = defaultdict[int, Profiles](partial(Profiles.hopeful, max_nodes))
         self._profiles: dict[str, Profiles] = {}
         self._asked_at: dict[str, int] = {}
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from dspark.scheduler.outcomes import OpenOutcomes, Outcome
 from dspark.scheduler.profiles import Profiles
 from dspark.scheduler.request import Request
 from dspark.scheduler.source_mutes import SourceMutes
-from dspark.scheduler.temperature_bin import EDGES, temperature_bin
+from dspark.scheduler.temperature_bin import temperature_bin
 
 
 @dataclass(slots=True)
@@ -35,7 +37,8 @@ class DraftStates:
         self._mute_after = mute_after
         self._mute_steps = mute_steps
         self._states: dict[Request, DraftState] = {}
-        self._latest = [Profiles.hopeful(max_nodes) for _ in range(len(EDGES) + 1)]
+        # by how freely tokens are drawn
+        self._latest = defaultdict[int, Profiles](partial(Profiles.hopeful, max_nodes))
         self._step = 0
 
     def __len__(self) -> int:
