@@ -102,8 +102,7 @@ async def stacks(
     config = verifier_config(model_dir, kv_tokens)
     async with whole_stack(load, config, sources(known), **settings) as stack:
         plain = await stack.run_alone(jobs)
-        for job, streamed in zip(jobs, plain, strict=True):
-            known.learn(job.prompt, streamed.token_ids)
+        known.learn_all(jobs, plain)
         yield stack, plain
         await stack.check_idle()
 
@@ -203,8 +202,7 @@ async def check_batching_and_prefix_hits(
 ) -> None:
     async with whole_stack(load, config, [source]) as stack:
         plain = await stack.run_alone(jobs)
-        for job, streamed in zip(jobs, plain, strict=True):
-            known.learn(job.prompt, streamed.token_ids)
+        known.learn_all(jobs, plain)
         assert_same(await stack.run_together(jobs), plain)
         assert_same(await stack.run_together(jobs, use_prefix_cache=True), plain)
         await stack.check_idle()

@@ -100,8 +100,7 @@ async def test_tokens_are_those_of_plain_decoding(
     kv_tokens: int,
 ) -> None:
     known = KnownOutputs()
-    for job, streamed in zip(jobs, plain, strict=True):
-        known.learn(job.prompt, streamed.token_ids)
+    known.learn_all(jobs, plain)
     sources = SOURCES[name](known)
     async with stack_of(model_dir, "on", kv_tokens, *sources, policy=policy) as stack:
         assert tokens_of(await stack.run_together(jobs)) == tokens_of(plain)

@@ -100,8 +100,7 @@ async def stacks(
     source = ScriptedSource(script, SCRIPTS[script], known.truth, VOCAB_SIZE)
     async with whole_stack(load, config, [source], **settings) as stack:
         plain = await stack.run_alone(jobs)
-        for job, streamed in zip(jobs, plain, strict=True):
-            known.learn(job.prompt, streamed.token_ids)
+        known.learn_all(jobs, plain)
         yield stack, plain
         await stack.check_idle()
 

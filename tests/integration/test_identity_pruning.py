@@ -82,8 +82,7 @@ async def check(stack: WholeStack, jobs: list[Job], plain: list[Streamed]) -> No
 
 def sources_of(name: str, jobs: list[Job], plain: list[Streamed]) -> list[ScriptedSource]:
     known = KnownOutputs()
-    for job, streamed in zip(jobs, plain, strict=True):
-        known.learn(job.prompt, streamed.token_ids)
+    known.learn_all(jobs, plain)
     return [ScriptedSource(name, SCRIPTS[name], known.truth, VOCAB_SIZE)]
 
 

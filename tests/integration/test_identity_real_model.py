@@ -94,8 +94,7 @@ async def test_speculation_batching_and_prefix_hits_change_no_token(draft_dir: P
     jobs, known = make_jobs(), KnownOutputs()
     async with real_stack(known, draft_dir, kv_tokens=8192, num_draft_tokens=12) as stack:
         plain = await stack.run_alone(jobs)
-        for job, streamed in zip(jobs, plain, strict=True):
-            known.learn(job.prompt, streamed.token_ids)
+        known.learn_all(jobs, plain)
         alone = [await stack.run(job) for job in jobs]
         assert_same(alone, plain)
         assert sum(streamed.speculation.accepted for streamed in alone) > 0
@@ -125,8 +124,7 @@ async def test_preemption_and_chunked_prefill_change_no_token(draft_dir: Path) -
     jobs, known = make_jobs()[-6:], KnownOutputs()
     async with real_stack(known, draft_dir, kv_tokens=160, max_num_batched_tokens=9) as stack:
         plain = await stack.run_alone(jobs)
-        for job, streamed in zip(jobs, plain, strict=True):
-            known.learn(job.prompt, streamed.token_ids)
+        known.learn_all(jobs, plain)
         assert_same(await stack.run_together(jobs), plain)
         assert_same(await stack.run_together(jobs, OFF), plain)
         assert (await stack.client.status()).num_preemptions > 0

@@ -88,8 +88,7 @@ async def test_any_source_gives_the_plain_tokens(model_dir: Path, name: str) -> 
     source = ScriptedSource(name, SCRIPTS[name], known.truth, VOCAB_SIZE)
     async with whole_stack(load, config_for(model_dir, 4096), [source]) as stack:
         plain = await stack.run_alone(jobs)
-        for job, streamed in zip(jobs, plain, strict=True):
-            known.learn(job.prompt, streamed.token_ids)
+        known.learn_all(jobs, plain)
         together = await stack.run_together(jobs)
         assert_same(together, plain)
         assert_same(await stack.run_together(jobs, use_prefix_cache=True), plain)
@@ -111,8 +110,7 @@ async def test_preemptions_rebuild_the_place_in_the_grammar(model_dir: Path) -> 
     source = ScriptedSource("random", SCRIPTS["random"], known.truth, VOCAB_SIZE)
     async with whole_stack(load, config_for(model_dir, 176), [source]) as stack:
         plain = await stack.run_alone(jobs)
-        for job, streamed in zip(jobs, plain, strict=True):
-            known.learn(job.prompt, streamed.token_ids)
+        known.learn_all(jobs, plain)
         assert_same(await stack.run_together(jobs), plain)
         assert (await stack.client.status()).num_preemptions > 0
         await stack.check_idle()
