@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dspark.errors import InternalError, Overloaded
 from dspark.gateway.grammar_worker import MAX_CPU_S, output_to_line
+from dspark.gateway.worker_starts import MAX_STARTS
 from dspark.structured_output import StructuredOutput
 
 log = logging.getLogger(__name__)
@@ -22,8 +23,6 @@ log = logging.getLogger(__name__)
 # For a worker that waits for a processor all the time.
 _PATIENCE_S = 20.0
 _START_S = 60.0
-# A fork may die of gRPC's threads before it has become the worker.
-MAX_STARTS = 4
 MAX_WAITING = 32
 MAX_KNOWN = 4096
 TOO_SLOW = f"takes more than {MAX_CPU_S:g} s of a processor to compile"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import subprocess
 import sys
@@ -9,7 +10,10 @@ import weakref
 from dataclasses import dataclass
 
 from dspark.errors import InternalError, InvalidArgument
-from dspark.gateway.template_worker import read_frame, write_frame
+from dspark.gateway.template_worker import READY, read_frame, write_frame
+from dspark.gateway.worker_starts import MAX_STARTS
+
+log = logging.getLogger(__name__)
 
 WORKER = "dspark.gateway.template_worker"
 
@@ -65,9 +69,14 @@ class TemplateProcess:
         limits = self._limits
         given = map(str, (limits.seconds, limits.max_bytes, limits.max_chars))
         command = [sys.executable, "-m", WORKER, *given]
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        weakref.finalize(self, _kill, child)
-        return child
+        for _ in range(MAX_STARTS):
+            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            assert child.stdout is not None
+            if read_frame(child.stdout) == READY:
+                weakref.finalize(self, _kill, child)
+                return child
+            log.error("the process of chat templates did not start: it ended with %d", _end(child))
+        raise InternalError("chat templates cannot be rendered now")
 
     def _failure(self, code: int) -> Exception:
         if code == -signal.SIGALRM:

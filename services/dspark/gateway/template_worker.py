@@ -18,6 +18,8 @@ from dspark.errors import InvalidArgument
 from dspark.gateway.chat_template import MAX_REASON_CHARS, ChatTemplate
 
 _LENGTH = struct.Struct(">Q")
+# The first frame, so that a worker which died while it started is not taken for a template's fault.
+READY = b"ready"
 
 
 def read_frame(stream: IO[bytes]) -> bytes | None:
@@ -72,6 +74,7 @@ def main(seconds: float, max_bytes: int, max_chars: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    write_frame(sys.stdout.buffer, READY)
     while (frame := read_frame(sys.stdin.buffer)) is not None:
         # By default the signal kills, also inside a single long operation.
         signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dspark.errors import InvalidArgument
+from dspark.errors import InternalError, InvalidArgument
+from dspark.gateway import template_process
 from dspark.gateway.chat_template import ChatTemplate
-from dspark.gateway.template_process import TemplateLimits
+from dspark.gateway.template_process import WORKER, TemplateLimits
 from dspark.gateway.template_renderer import ProcessRenderer
+from dspark.gateway.worker_starts import MAX_STARTS
 
 MESSAGES = [{"role": "user", "content": "1 < 2 & ü"}]
 ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
@@ -90,3 +94,32 @@ async def test_what_is_nested_too_deeply_is_refused(renderer: ProcessRenderer) -
         value = [value]
     with pytest.raises(InvalidArgument, match="nested too deeply"):
         await _render(renderer, "{{ x }}", variables={"x": value})
+
+
+def _worker_that_dies(folder: Path, times: int) -> None:
+    """A module that ends by a signal so many times before it is the worker."""
+    (folder / "frail_worker.py").write_text(
+        "import os, pathlib, runpy, signal\n"
+        f"starts = pathlib.Path({str(folder / 'starts')!r})\n"
+        "with starts.open('a') as log:\n"
+        "    log.write('.')\n"
+        f"if starts.stat().st_size <= {times}:\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"runpy.run_module({WORKER!r}, run_name='__main__')\n"
+    )
+
+
+@pytest.mark.parametrize("times", [1, MAX_STARTS - 1, MAX_STARTS])
+async def test_a_process_that_dies_as_it_starts_is_no_fault_of_the_template(
+    renderer: ProcessRenderer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    _worker_that_dies(tmp_path, times)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(template_process, "WORKER", "frail_worker")
+    if times < MAX_STARTS:
+        assert await _render(renderer, "{{ messages[0].content }}") == "1 < 2 & ü"
+        return
+    with pytest.raises(InternalError):
+        await _render(renderer, "{{ messages[0].content }}")
+    # The next conversation tries again.
+    assert await _render(renderer, "{{ messages[0].content }}") == "1 < 2 & ü"
