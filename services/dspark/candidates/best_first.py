@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from heapq import heappop, heappush, heapreplace
 from typing import Generic, TypeAlias, TypeVar
 
 from dspark.candidates.keyed_draws import KeyedDraws
@@ -12,7 +12,7 @@ from dspark.token_tree import TokenTree
 
 State = TypeVar("State")
 # -survival, order of discovery, token, parent entry, score, depth, state, the siblings after it,
-# -survival of the parent. A sibling enters the frontier when the one before it leaves.
+# survival of the parent. A sibling enters the frontier when the one before it leaves.
 _Entry: TypeAlias = tuple[
     float, int, int, int, float, int, State, Iterator[tuple[int, float, State]], float
 ]
@@ -56,29 +56,33 @@ def grow(
     token_ids, parents = grown.token_ids, grown.parents
     scores, states = grown.scores, grown.states
     frontier: list[_Entry[State]] = []
-    order = 0
-    entry, depth, negative, state = 0, 0, -1.0, root
+    order = entry = depth = 0
+    survival, state = 1.0, root
     while len(token_ids) < max_nodes:
         if depth < max_depth:
             below = expand(state, depth)
             children = iter(below if draws is None else draws.rescored(below, depth))
             for token_id, score, child in children:
-                order += 1
-                found = negative * score, order, token_id, entry, score, depth + 1, child
-                heapq.heappush(frontier, (*found, children, negative))
+                # Those after a first one that is not worth a node are not worth one either.
+                if (reached := survival * score) >= min_survival:
+                    order += 1
+                    found = -reached, order, token_id, entry, score, depth + 1, child
+                    heappush(frontier, (*found, children, survival))
                 break
         if not frontier:
             break
         negative, _, token_id, parent, score, depth, state, siblings, above = frontier[0]
-        if -negative < min_survival:
-            break
+        survival = -negative
         for next_token, next_score, sibling in siblings:
+            if (reached := above * next_score) < min_survival:
+                heappop(frontier)
+                break
             order += 1
-            found = above * next_score, order, next_token, parent, next_score, depth, sibling
-            heapq.heapreplace(frontier, (*found, siblings, above))
+            found = -reached, order, next_token, parent, next_score, depth, sibling
+            heapreplace(frontier, (*found, siblings, above))
             break
         else:
-            heapq.heappop(frontier)
+            heappop(frontier)
         token_ids.append(token_id)
         parents.append(parent)
         scores.append(score)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 from dspark.candidates.perturbed_top import is_drawn
@@ -25,6 +26,8 @@ State = TypeVar("State")
 ERROR_SCALE = 2.0
 # Others are never impossible.
 MIN_REST = 0.02
+# Positions whose noise is kept, of all requests.
+NUM_DRAWS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,6 @@ class KeyedDraws:
     seed: int
     first_position: int
     error_scale: float = ERROR_SCALE
-    _noise: dict[int, KeyedNoise] = field(default_factory=dict, init=False, compare=False)
 
     def rescored(
         self, guesses: Iterable[tuple[int, float, State]], depth: int
@@ -46,23 +48,14 @@ class KeyedDraws:
         known = [guess for guess in guesses if guess[1] > 0]
         if not known:
             return []
-        noise = self._noise_at(depth)
+        draw, temperature = _draw(self.seed, self.first_position + depth), self.temperature
         shares = [share for _, share, _ in known]
-        values = [
-            math.log(share) + self.temperature * noise.gumbel_of(token_id)
-            for token_id, share, _ in known
-        ]
+        values = [math.log(share) + temperature * draw[token_id] for token_id, share, _ in known]
         best = max(values)
         powers = [math.exp((value - best) / self.error_scale) for value in values]
         scale = self._chance_against_others(best, max(1 - sum(shares), MIN_REST)) / sum(powers)
         order = sorted(range(len(known)), key=lambda place: -values[place])
         return [(known[place][0], powers[place] * scale, known[place][2]) for place in order]
-
-    def _noise_at(self, depth: int) -> KeyedNoise:
-        noise = self._noise.get(depth)
-        if noise is None:
-            noise = self._noise[depth] = KeyedNoise(self.seed, self.first_position + depth)
-        return noise
 
     def _chance_against_others(self, best: float, rest: float) -> float:
         """That ``log(rest)`` and a Gumbel draw stay below ``best``: of noise or of errors,
@@ -70,6 +63,22 @@ class KeyedDraws:
         """
         scale = max(self.temperature, self.error_scale)
         return math.exp(-math.exp(min((math.log(rest) - best) / scale, 50.0)))
+
+
+class _Draw(dict[int, float]):
+    """The noise of one draw, of the tokens that were asked for."""
+
+    def __init__(self, seed: int, position: int) -> None:
+        super().__init__()
+        self._noise = KeyedNoise(seed, position)
+
+    def __missing__(self, token_id: int) -> float:
+        gumbel = self[token_id] = self._noise.gumbel_of(token_id)
+        return gumbel
+
+
+# Sources guess the same tokens at the same positions, and so do the next steps.
+_draw = lru_cache(NUM_DRAWS)(_Draw)
 
 
 def draws_of(sequence: LiveSequence) -> KeyedDraws | None:

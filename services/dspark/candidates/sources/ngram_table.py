@@ -20,6 +20,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +28,7 @@ MAGIC = b"DSPARKNG"
 VERSION = 1
 MAX_ORDER = 8
 MAX_SCORE = 255
+PROBABILITIES = tuple(score / MAX_SCORE for score in range(MAX_SCORE + 1))
 _LENGTH = struct.Struct("<I")
 _MASK = 0xFFFFFFFFFFFFFFFF
 # Multipliers of MurmurHash3's finalizer.
@@ -59,12 +61,9 @@ class NgramOrder:
         place = bisect_left(self.keys, key)
         if place == len(self.keys) or self.keys[place] != key:
             return []
-        first = place * self.width
-        return [
-            (self.token_ids[at], self.scores[at] / MAX_SCORE)
-            for at in range(first, first + self.width)
-            if self.scores[at]
-        ]
+        first, last = place * self.width, (place + 1) * self.width
+        pairs = zip(self.token_ids[first:last], self.scores[first:last], strict=True)
+        return [(token_id, PROBABILITIES[score]) for token_id, score in pairs if score]
 
 
 class NgramTable:
@@ -95,8 +94,10 @@ class NgramTable:
             for token_id, score in order.continuations(context_hash(context[-order.order :])):
                 found[token_id] = found.get(token_id, 0.0) + left * score
                 spent += score
-            left *= max(0.0, 1.0 - spent)
-        return sorted(found.items(), key=lambda item: -item[1])
+            left *= 1.0 - spent
+            if left < PROBABILITIES[1]:  # less than the table can tell
+                break
+        return sorted(found.items(), key=itemgetter(1), reverse=True)
 
 
 def write_table(path: Path, table: NgramTable, vocab_size: int, about: dict[str, Any]) -> None:

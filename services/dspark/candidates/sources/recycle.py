@@ -4,11 +4,9 @@ arXiv:2408.08696).
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dspark.candidates.best_first import grow
 from dspark.candidates.keyed_draws import draws_of
@@ -27,49 +25,53 @@ UNKNOWN = -1
 
 
 class SuccessorTable:
-    """Token id to its last observed successors, most likely first."""
+    """Token id to its last observed successors, most likely first.
+
+    Few rows come at a time, for which plain arrays are quicker than numpy's.
+    """
 
     def __init__(self, top_k: int) -> None:
-        # [known ids, top_k]; UNKNOWN where none was observed
-        self._rows: NDArray[np.int32] = np.full((0, top_k), UNKNOWN, dtype=np.int32)
+        self._unknown = array("i", [UNKNOWN]) * top_k
+        # top_k entries a token id; UNKNOWN where none was observed
+        self._entries = array("i")
 
     def __len__(self) -> int:
-        """Token ids that have a row, whether or not it was observed."""
-        return len(self._rows)
+        """Token ids that have entries, whether or not they were observed."""
+        return len(self._entries) // len(self._unknown)
 
     def observe(self, row_token_ids: Sequence[int], top_token_ids: Sequence[int]) -> None:
-        """Overwrite the rows' successors; a row observed twice keeps the later ones."""
+        """Overwrite the rows' successors; a row observed twice keeps the later ones.
+
+        Raises ValueError unless each row has as many.
+        """
         if not row_token_ids:
             return
-        rows = np.asarray(row_token_ids, dtype=np.int64)
-        tops = np.asarray(top_token_ids, dtype=np.int64).reshape(len(rows), -1)
-        sound = (
-            (rows >= 0) & (rows < MAX_TOKEN_ID) & (tops >= 0).all(1) & (tops < MAX_TOKEN_ID).all(1)
-        )
-        if not sound.all():
-            rows, tops = rows[sound], tops[sound]
-        if not len(rows):
-            return
-        self._grow(int(rows.max()) + 1)
-        width = min(self._rows.shape[1], tops.shape[1])
-        self._rows[rows, :width] = tops[:, :width]
-        self._rows[rows, width:] = UNKNOWN
+        width, rest = divmod(len(top_token_ids), len(row_token_ids))
+        if rest:
+            raise ValueError(f"{len(top_token_ids)} successors of {len(row_token_ids)} rows")
+        all_sound = _are_sound(row_token_ids) and _are_sound(top_token_ids)
+        for row, token_id in enumerate(row_token_ids):
+            successors = top_token_ids[row * width : (row + 1) * width]
+            if all_sound or _are_sound((token_id, *successors)):
+                self._keep(token_id, successors)
 
     def successors(self, token_id: int) -> list[int]:
         """top_k token ids, -1 where none was observed."""
-        if not 0 <= token_id < len(self._rows):
-            return []
-        successors: list[int] = self._rows[token_id].tolist()
-        return successors
+        top_k = len(self._unknown)
+        first = token_id * top_k
+        return self._entries[first : first + top_k].tolist() if token_id >= 0 else []
 
-    def _grow(self, size: int) -> None:
-        if size <= len(self._rows):
-            return
-        grown = np.full(
-            (max(size, 2 * len(self._rows)), self._rows.shape[1]), UNKNOWN, dtype=np.int32
-        )
-        grown[: len(self._rows)] = self._rows
-        self._rows = grown
+    def _keep(self, token_id: int, successors: Sequence[int]) -> None:
+        if (missing := token_id + 1 - len(self)) > 0:
+            self._entries.extend(self._unknown * missing)
+        top_k = len(self._unknown)
+        entries = array("i", successors[:top_k])
+        entries.extend(self._unknown[len(entries) :])
+        self._entries[token_id * top_k : (token_id + 1) * top_k] = entries
+
+
+def _are_sound(token_ids: Sequence[int]) -> bool:
+    return min(token_ids, default=0) >= 0 and max(token_ids, default=0) < MAX_TOKEN_ID
 
 
 class RecycleSource(CandidateSource):
