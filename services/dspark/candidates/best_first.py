@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from heapq import heappop, heappush, heapreplace
+from heapq import heappop, heappush
 from typing import Generic, TypeAlias, TypeVar
 
 from dspark.candidates.keyed_draws import KeyedDraws
 from dspark.token_tree import TokenTree
 
 State = TypeVar("State")
+# (token, score, state) of the children of one node that are still to be considered, best first.
+_Siblings: TypeAlias = Iterator[tuple[int, float, State]]
 # -survival, order of discovery, token, parent entry, score, depth, state, the siblings after it,
 # survival of the parent. A sibling enters the frontier when the one before it leaves.
-_Entry: TypeAlias = tuple[
-    float, int, int, int, float, int, State, Iterator[tuple[int, float, State]], float
-]
+_Entry: TypeAlias = tuple[float, int, int, int, float, int, State, _Siblings[State], float]
 
 
 @dataclass(slots=True)
@@ -56,36 +56,31 @@ def grow(
     token_ids, parents = grown.token_ids, grown.parents
     scores, states = grown.scores, grown.states
     frontier: list[_Entry[State]] = []
-    order = entry = depth = 0
+    order = depth = 0
     survival, state = 1.0, root
+
+    def enqueue(siblings: _Siblings[State], parent: int, depth: int, above: float) -> None:
+        """The next of the siblings; one that is not worth a node has none after it that is."""
+        nonlocal order
+        for token_id, score, state in siblings:
+            if (reached := above * score) >= min_survival:
+                order += 1
+                found = -reached, order, token_id, parent, score, depth, state
+                heappush(frontier, (*found, siblings, above))
+            return
+
     while len(token_ids) < max_nodes:
         if depth < max_depth:
             below = expand(state, depth)
-            children = iter(below if draws is None else draws.rescored(below, depth))
-            for token_id, score, child in children:
-                # Those after a first one that is not worth a node are not worth one either.
-                if (reached := survival * score) >= min_survival:
-                    order += 1
-                    found = -reached, order, token_id, entry, score, depth + 1, child
-                    heappush(frontier, (*found, children, survival))
-                break
+            children = below if draws is None else draws.rescored(below, depth)
+            enqueue(iter(children), len(token_ids), depth + 1, survival)
         if not frontier:
             break
-        negative, _, token_id, parent, score, depth, state, siblings, above = frontier[0]
+        negative, _, token_id, parent, score, depth, state, siblings, above = heappop(frontier)
         survival = -negative
-        for next_token, next_score, sibling in siblings:
-            if (reached := above * next_score) < min_survival:
-                heappop(frontier)
-                break
-            order += 1
-            found = -reached, order, next_token, parent, next_score, depth, sibling
-            heapreplace(frontier, (*found, siblings, above))
-            break
-        else:
-            heappop(frontier)
+        enqueue(siblings, parent, depth, above)
         token_ids.append(token_id)
         parents.append(parent)
         scores.append(score)
         states.append(state)
-        entry = len(token_ids)
     return grown

@@ -12,6 +12,7 @@ from dspark.candidates.metrics import metrics_registry
 from dspark.candidates.proposer import Proposer
 from dspark.candidates.registry import build_sources
 from dspark.candidates.servicer import SERVICE_NAME, CandidatesServicer
+from dspark.garbage import keep_what_is_there
 from dspark.metrics.endpoint import MetricsEndpoint
 from dspark.rpc import Server
 from dspark.v1 import candidates_service_pb2_grpc as pb_grpc
@@ -64,6 +65,7 @@ async def serve(config: CandidatesConfig) -> None:
     server = CandidatesServer(Proposer(sources, config), config)
     metrics = MetricsEndpoint(metrics_registry(server.proposer), config.metrics_port)
     await server.start()
+    keep_what_is_there()
     log.info("candidates on %s: %s", config.listen, ", ".join(source.name for source in sources))
     await stopping.wait()
     log.info("candidates: draining")

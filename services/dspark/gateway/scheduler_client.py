@@ -70,7 +70,8 @@ class SchedulerClient:
         )
         self._calls.add(call)
         try:
-            async for message in call:
+            # Not ``async for``: what gRPC makes for that would stay open where this ends before it.
+            while (message := await call.read()) is not aio.EOF:  # type: ignore[attr-defined]
                 event = event_from_proto(message)
                 yield event
                 if isinstance(event, TokensComplete):

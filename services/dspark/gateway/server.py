@@ -15,6 +15,7 @@ import uvicorn
 from dspark import rpc
 from dspark.background_task import end, start_background
 from dspark.config import SettingError
+from dspark.garbage import keep_what_is_there
 from dspark.gateway.api_key_interceptor import ApiKeyInterceptor
 from dspark.gateway.app import make_app
 from dspark.gateway.config import GatewayConfig
@@ -155,6 +156,7 @@ async def serve(config: GatewayConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
+    keep_what_is_there()
     log.info("serving HTTP on %s and gRPC on %s", config.http, config.grpc)
     await server.wait_stopped()
 

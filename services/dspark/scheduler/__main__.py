@@ -9,6 +9,7 @@ import signal
 import uvloop
 
 from dspark import config
+from dspark.garbage import keep_what_is_there
 from dspark.metrics.endpoint import MetricsEndpoint
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.metrics import metrics_registry
@@ -30,6 +31,7 @@ async def serve(settings: SchedulerConfig) -> None:
     )
     metrics = MetricsEndpoint(metrics_registry(server.scheduler), settings.metrics_port)
     await server.start()
+    keep_what_is_there()
     log.info("listening on %s", settings.listen)
     await stop.wait()
     log.info("draining for up to %g s", settings.drain_s)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -12,6 +11,7 @@ import sys
 import uvloop
 
 from dspark.config import bad_settings_end, parse
+from dspark.garbage import keep_what_is_there
 from dspark.telemetry.process import telemetry
 from dspark.verifier.allocator import keep_freed_memory
 from dspark.verifier.config import VerifierConfig
@@ -29,9 +29,7 @@ def load(config: VerifierConfig, progress: Progress) -> LoadedModel:
     from dspark.verifier.model.loader import load_model
 
     loaded = load_model(config, progress)
-    # What loading made stays for good: a full collection need not walk it in the middle of a step.
-    gc.collect()
-    gc.freeze()
+    keep_what_is_there()
     keep_freed_memory()
     return loaded
 
