@@ -7,33 +7,27 @@ import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from dspark.errors import BackendUnavailable, DSparkError, NotReady
 from dspark.generation import RequestSpec
 from dspark.scheduler.batcher import Batcher
-from dspark.scheduler.calibration_store import CalibrationStore
+from dspark.scheduler.books import Books
 from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.config import SchedulerConfig
-from dspark.scheduler.decision_log import DecisionLog
 from dspark.scheduler.drafting import Drafting, DraftLimits
 from dspark.scheduler.fairness.prompt_budget import PromptBudget
 from dspark.scheduler.feature_wishes import FeatureWishes
 from dspark.scheduler.limits import Limits
-from dspark.scheduler.live_requests import LiveRequests, Numbers
-from dspark.scheduler.moves import Moves
+from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.online_costs import OnlineCosts
-from dspark.scheduler.output_lengths import OutputLengths
 from dspark.scheduler.policy import make_policy
 from dspark.scheduler.policy.interface import PolicySettings
 from dspark.scheduler.prefix_record import PrefixRecord, block_hashes
 from dspark.scheduler.progress import Progress
 from dspark.scheduler.request import Request
 from dspark.scheduler.results import ResultApplier
-from dspark.scheduler.stats import Totals
 from dspark.scheduler.step_books import StepBooks
 from dspark.scheduler.step_loop import StepLoop
-from dspark.scheduler.step_timing import TimingRing
 from dspark.scheduler.verifier_link import VerifierLink, VerifierLost
 from dspark.scheduler.wave_choice import WAVES
 from dspark.scheduler.waves import Wave, Waves
@@ -45,22 +39,6 @@ log = logging.getLogger(__name__)
 PROBE_INTERVAL_S = 2.0
 # After a failure that nobody foresaw.
 FAILURE_PAUSE_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Books:
-    """What all workers of a scheduler count and learn together.
-
-    ``decisions`` is None where they are not logged.
-    """
-
-    totals: Totals
-    timings: TimingRing
-    numbers: Numbers
-    calibrations: CalibrationStore
-    decisions: DecisionLog | None = None
-    outputs: OutputLengths = field(default_factory=OutputLengths)
-    moves: Moves = field(default_factory=Moves)
 
 
 class Worker:
