@@ -20,11 +20,13 @@ from dspark.proposal import (
 from dspark.sampling import SamplingParams, SpeculationParams
 from dspark.scheduler.batcher import Batch, ScheduledRows
 from dspark.scheduler.candidates_link import CandidatesLink
-from dspark.scheduler.drafting import Drafting, DraftLimits, fitting
+from dspark.scheduler.draft_knowledge import DraftKnowledge, DraftLimits
+from dspark.scheduler.drafting import Drafting
 from dspark.scheduler.feature_wishes import NO_FEATURES, FeatureWish, FeatureWishes
 from dspark.scheduler.online_costs import OnlineCosts
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import Budget, PolicySettings, RequestView, StepContext
+from dspark.scheduler.proposal_check import fitting
 from dspark.scheduler.propose_price import ProposePrice
 from dspark.scheduler.request import Request
 from dspark.step import WorkResult, WorkStatus
@@ -65,7 +67,9 @@ def make_drafting(worker: Worker, policy: str = "fixed", **limits: int) -> Draft
     sizes = DraftLimits(100, 1000, 15, mute_after=2, mute_steps=10)
     settings = PolicySettings(num_draft_tokens=7)
     return Drafting(
-        POLICIES[policy](settings), link, replace(sizes, **limits), OnlineCosts([(1, 20.0)])
+        DraftKnowledge(
+            POLICIES[policy](settings), link, replace(sizes, **limits), OnlineCosts([(1, 20.0)])
+        )
     )
 
 
@@ -85,8 +89,8 @@ def decoding(
     request.admit(epoch=1)
     request.num_computed_tokens = 3
     request.commit((4,))
-    assert drafting.link is not None
-    graph = drafting.link.graph
+    assert drafting.knowledge.link is not None
+    graph = drafting.knowledge.link.graph
     graph.delivered(graph.next_update([request], whole=True), ())
     return request
 
@@ -178,7 +182,7 @@ async def test_a_source_that_is_always_wrong_is_not_asked_any_more_and_tried_aga
     for _ in range(14):
         drafts = await drafting.draft(batch_of(request), overhead_ms=1.0)
         wrong = WorkResult("r", 1, WorkStatus.DONE, 4, (99,))
-        drafting.learn(request, drafts.get(request, TokenTree()), wrong)
+        drafting.lessons.learn(request, drafts.get(request, TokenTree()), wrong)
     both, rest = ("a", "b"), ("b",)
     assert [item.sources for item in worker.items] == [both] * 2 + [rest] * 9 + [both] + [rest] * 2
 
@@ -188,7 +192,7 @@ async def test_the_policy_off_never_calls() -> None:
     drafting = make_drafting(worker, policy="off")
     request = decoding(drafting)
     assert await drafting.draft(batch_of(request), overhead_ms=1.0) == {}
-    drafting.observe([request])
+    drafting.lessons.observe([request])
     assert worker.items == [] and drafting.top_k == 0
 
 
@@ -214,7 +218,7 @@ def test_a_tree_is_cut_to_the_limits() -> None:
 def count_budgets(drafting: Drafting, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Numbers of requests that the policy is asked about from now on, call by call."""
     calls: list[int] = []
-    budget = type(drafting.policy).budget
+    budget = type(drafting.knowledge.policy).budget
 
     def counting(
         policy: object, views: Sequence[RequestView], context: StepContext
@@ -222,7 +226,7 @@ def count_budgets(drafting: Drafting, monkeypatch: pytest.MonkeyPatch) -> list[i
         calls.append(len(views))
         return budget(policy, views, context)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(type(drafting.policy), "budget", counting)
+    monkeypatch.setattr(type(drafting.knowledge.policy), "budget", counting)
     return calls
 
 
@@ -230,7 +234,7 @@ async def test_what_was_foreseen_is_not_decided_again(monkeypatch: pytest.Monkey
     drafting = make_drafting(Worker())
     batch = batch_of(decoding(drafting, "a"), decoding(drafting, "b"))
     expected = await drafting.draft(batch, overhead_ms=1.0)
-    drafting.foresee(batch, overhead_ms=1.0)
+    drafting.askings.foresee(batch, overhead_ms=1.0)
     calls = count_budgets(drafting, monkeypatch)
     assert await drafting.draft(batch, overhead_ms=1.0) == expected
     assert calls == []
@@ -243,7 +247,7 @@ async def test_a_request_that_was_not_foreseen_has_all_decided_anew(
 ) -> None:
     drafting = make_drafting(Worker())
     first, second = decoding(drafting, "a"), decoding(drafting, "b")
-    drafting.foresee(batch_of(first), overhead_ms=1.0)
+    drafting.askings.foresee(batch_of(first), overhead_ms=1.0)
     calls = count_budgets(drafting, monkeypatch)
     assert len(await drafting.draft(batch_of(first, second), overhead_ms=1.0)) == 2
     assert calls == [2]
@@ -253,7 +257,7 @@ async def test_nobody_is_asked_when_nothing_was_foreseen() -> None:
     worker = Worker()
     drafting = make_drafting(worker, "economic")
     batch = batch_of(decoding(drafting, enabled=False))
-    drafting.foresee(batch, overhead_ms=1.0)
+    drafting.askings.foresee(batch, overhead_ms=1.0)
     assert await drafting.draft(batch, overhead_ms=1.0) == {}
     assert worker.items == []
 
@@ -262,7 +266,7 @@ async def test_what_was_foreseen_shrinks_to_what_is_left_of_the_request() -> Non
     worker = Worker()
     drafting = make_drafting(worker, max_len=8)
     request = decoding(drafting)
-    drafting.foresee(batch_of(request), overhead_ms=1.0)
+    drafting.askings.foresee(batch_of(request), overhead_ms=1.0)
     request.commit((5, 6))
     request.num_computed_tokens += 2
     await drafting.draft(batch_of(request), overhead_ms=1.0)
@@ -273,22 +277,22 @@ def test_requests_that_ended_meanwhile_leave_nothing_behind() -> None:
     drafting = make_drafting(Worker())
     request = decoding(drafting)
     batch = batch_of(request)
-    drafting.foresee(batch, overhead_ms=1.0)
+    drafting.askings.foresee(batch, overhead_ms=1.0)
     request.finish()
-    drafting.end(request, completed=True)
-    assert not any(drafting._foresight._steps)
-    drafting.foresee(batch, overhead_ms=1.0)
-    assert not any(drafting._foresight._steps)
-    assert not drafting._states
+    drafting.knowledge.end(request, completed=True)
+    assert not any(drafting.askings._foresight._steps)
+    drafting.askings.foresee(batch, overhead_ms=1.0)
+    assert not any(drafting.askings._foresight._steps)
+    assert not drafting.knowledge.states
 
 
 def foreseeing_two(*, explore_share: float = 0.0) -> Drafting:
     """Decides two steps at once; a step costs so little beside asking that none ever asks."""
     settings = PolicySettings(explore_share=explore_share)
     drafting = make_drafting(Worker(), "economic")
-    drafting.policy = POLICIES["economic"](settings)
-    drafting.computes_ahead = True
-    drafting.propose_price = ProposePrice(1000.0)
+    drafting.knowledge.policy = POLICIES["economic"](settings)
+    drafting.knowledge.computes_ahead = True
+    drafting.knowledge.propose_price = ProposePrice(1000.0)
     return drafting
 
 
@@ -298,13 +302,13 @@ async def test_it_is_settled_a_step_before_that_nobody_is_asked(
     drafting = foreseeing_two()
     request = decoding(drafting)
     batch = batch_of(request)
-    assert not drafting.asks_nothing_next([request])
-    drafting.foresee(batch, overhead_ms=1.0)
+    assert not drafting.askings.asks_nothing_next([request])
+    drafting.askings.foresee(batch, overhead_ms=1.0)
     calls = count_budgets(drafting, monkeypatch)
     for _ in range(5):
         assert await drafting.draft(batch, overhead_ms=1.0) == {}
-        assert drafting.asks_nothing_next([request])
-        drafting.foresee(batch, overhead_ms=1.0)
+        assert drafting.askings.asks_nothing_next([request])
+        drafting.askings.foresee(batch, overhead_ms=1.0)
     # Each step is decided once.
     assert calls == [1] * 5
 
@@ -313,15 +317,15 @@ async def test_an_exploration_is_foreseen_as_well() -> None:
     drafting = foreseeing_two(explore_share=0.5)
     request = decoding(drafting)
     batch = batch_of(request)
-    assert drafting.link is not None
-    drafting.foresee(batch, overhead_ms=1.0)
+    assert drafting.knowledge.link is not None
+    drafting.askings.foresee(batch, overhead_ms=1.0)
     promises, asked = [], []
     for _ in range(200):
-        asked_before = drafting.step
+        asked_before = drafting.present.number
         await drafting.draft(batch, overhead_ms=1.0)
         asked.append(drafting._asked_at > asked_before)
-        promises.append(drafting.asks_nothing_next([request]))
-        drafting.foresee(batch, overhead_ms=1.0)
+        promises.append(drafting.askings.asks_nothing_next([request]))
+        drafting.askings.foresee(batch, overhead_ms=1.0)
     assert any(asked) and any(promises)
     assert not any(kept and follows for kept, follows in zip(promises, asked[1:], strict=False))
 
@@ -330,19 +334,19 @@ async def test_nothing_is_settled_for_a_request_that_just_began_to_decode() -> N
     drafting = foreseeing_two()
     first, second = decoding(drafting, "a"), decoding(drafting, "b")
     declines = decoding(drafting, "c", enabled=False)
-    drafting.foresee(batch_of(first), overhead_ms=1.0)
+    drafting.askings.foresee(batch_of(first), overhead_ms=1.0)
     await drafting.draft(batch_of(first), overhead_ms=1.0)
-    assert drafting.asks_nothing_next([first, declines])
-    assert not drafting.asks_nothing_next([first, second])
+    assert drafting.askings.asks_nothing_next([first, declines])
+    assert not drafting.askings.asks_nothing_next([first, second])
 
 
 def test_where_nobody_can_be_asked_nothing_is() -> None:
     drafting = make_drafting(Worker(), "off")
-    assert drafting.asks_nothing_next([decoding(drafting)])
+    assert drafting.askings.asks_nothing_next([decoding(drafting)])
     drafting = make_drafting(Worker())
     request = decoding(drafting)
-    drafting.link = None
-    assert drafting.asks_nothing_next([request])
+    drafting.knowledge.link = None
+    assert drafting.askings.asks_nothing_next([request])
 
 
 async def test_asking_is_dearer_where_it_keeps_a_step_from_being_computed_ahead() -> None:
@@ -356,18 +360,20 @@ async def test_asking_is_dearer_where_it_keeps_a_step_from_being_computed_ahead(
             return [Budget()] * len(views)
 
     drafting = make_drafting(Worker())
-    drafting.policy = Watching(PolicySettings())
+    drafting.knowledge.policy = Watching(PolicySettings())
     batch = batch_of(decoding(drafting))
     await drafting.draft(batch, overhead_ms=1.0)
-    drafting.lost_ms = 2.5
+    drafting.present.lost_ms = 2.5
     await drafting.draft(batch, overhead_ms=1.0)
     assert costs[1] == pytest.approx(costs[0] + 2.5)
 
 
 def wanting_features(drafting: Drafting) -> Drafting:
-    assert drafting.link is not None
-    drafting.link.info = CandidatesInfo(("a", "b"), 4, feature_layers=(0, 2), num_features=3)
-    drafting.features = FeatureWishes((0, 1, 2), hidden_size=8)
+    assert drafting.knowledge.link is not None
+    drafting.knowledge.link.info = CandidatesInfo(
+        ("a", "b"), 4, feature_layers=(0, 2), num_features=3
+    )
+    drafting.knowledge.features = FeatureWishes((0, 1, 2), hidden_size=8)
     return drafting
 
 
@@ -376,19 +382,19 @@ async def test_features_are_wanted_of_each_request_while_candidates_are_asked() 
     request, declines = decoding(drafting), decoding(drafting, "no", enabled=False)
     for _ in range(3):
         await drafting.draft(batch_of(request, declines), overhead_ms=1.0)
-        assert drafting.feature_wish([request, declines]) == FeatureWish((0, 2), 3)
-        assert drafting.feature_wish([declines]) == NO_FEATURES
-        assert not drafting.asks_nothing_next([request])
-        drafting.foresee(batch_of(request, declines), overhead_ms=1.0)
+        assert drafting.askings.feature_wish([request, declines]) == FeatureWish((0, 2), 3)
+        assert drafting.askings.feature_wish([declines]) == NO_FEATURES
+        assert not drafting.askings.asks_nothing_next([request])
+        drafting.askings.foresee(batch_of(request, declines), overhead_ms=1.0)
 
 
 def test_where_nobody_can_be_asked_no_features_are_wanted() -> None:
     drafting = wanting_features(make_drafting(Worker(), "off"))
-    assert drafting.feature_wish([decoding(drafting)]) == NO_FEATURES
+    assert drafting.askings.feature_wish([decoding(drafting)]) == NO_FEATURES
     drafting = wanting_features(make_drafting(Worker()))
     request = decoding(drafting)
-    drafting.link = None
-    assert drafting.feature_wish([request]) == NO_FEATURES
+    drafting.knowledge.link = None
+    assert drafting.askings.feature_wish([request]) == NO_FEATURES
 
 
 @pytest.mark.parametrize("computes_ahead", [True, False])
@@ -397,15 +403,15 @@ async def test_who_is_asked_always_has_the_features_of_the_step_before(
 ) -> None:
     """And what a step says of the next one holds."""
     drafting = wanting_features(foreseeing_two(explore_share=0.3))
-    drafting.computes_ahead = computes_ahead
+    drafting.knowledge.computes_ahead = computes_ahead
     batch = batch_of(request := decoding(drafting))
     wished, asked, promised = [], [], []
     for _ in range(200):
         await drafting.draft(batch, overhead_ms=1.0)
-        asked.append(drafting._asked_at == drafting.step)
-        wished.append(drafting.feature_wish([request]) != NO_FEATURES)
-        promised.append(computes_ahead and drafting.asks_nothing_next([request]))
-        drafting.foresee(batch, overhead_ms=1.0)
+        asked.append(drafting._asked_at == drafting.present.number)
+        wished.append(drafting.askings.feature_wish([request]) != NO_FEATURES)
+        promised.append(computes_ahead and drafting.askings.asks_nothing_next([request]))
+        drafting.askings.foresee(batch, overhead_ms=1.0)
     assert any(asked) and not all(wished) and any(promised) == computes_ahead
     assert all(had for had, asks in zip(wished, asked[1:], strict=False) if asks)
     following = zip(promised, asked[1:], wished[1:], strict=False)
@@ -417,7 +423,7 @@ async def test_a_request_that_joins_has_features_asked_of_all() -> None:
     first, second = decoding(drafting, "a"), decoding(drafting, "b")
     for _ in range(3):
         await drafting.draft(batch_of(first), overhead_ms=1.0)
-        drafting.foresee(batch_of(first), overhead_ms=1.0)
+        drafting.askings.foresee(batch_of(first), overhead_ms=1.0)
     await drafting.draft(batch_of(first), overhead_ms=1.0)
-    assert drafting.feature_wish([first]) == NO_FEATURES
-    assert drafting.feature_wish([first, second]) == FeatureWish((0, 2), 3)
+    assert drafting.askings.feature_wish([first]) == NO_FEATURES
+    assert drafting.askings.feature_wish([first, second]) == FeatureWish((0, 2), 3)
