@@ -68,6 +68,18 @@ class InvalidArgument(DSparkError):
         """Name of the field, also when the error came over the wire."""
         return self.metadata.get("field", "")
 
+    @property
+    def problem(self) -> str:
+        """The message without the name of the field."""
+        return self.message.removeprefix(f"{self.field}: ")
+
+    def renamed(self, field: str) -> Self:
+        """The same error, with the name that its reader has for the field."""
+        self.message = f"{field}: {self.problem}"
+        self.args = (self.message,)
+        self.metadata["field"] = field
+        return self
+
 
 class UnsupportedField(InvalidArgument):
     """A field is known elsewhere but not honoured here."""

@@ -183,6 +183,11 @@ class VerifierInfo:
         return self.model_digest, self.dtype, self.kernel_class, self.vocab_size
 
     @property
+    def arithmetic_name(self) -> str:
+        """The same as one word, for who passes it on."""
+        return "/".join(map(str, self.arithmetic))
+
+    @property
     def pool_tokens(self) -> int:
         """The number of tokens that the KV pool holds."""
         return self.block_size * self.num_blocks

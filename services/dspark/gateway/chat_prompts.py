@@ -170,6 +170,6 @@ def _fields_of(prompt: ChatPrompt) -> Iterator[None]:
     try:
         yield
     except InvalidArgument as error:
-        problem = error.message.removeprefix(f"{error.field}: ")
         field = prompt.name if error.field == "messages" else error.field
-        raise InvalidArgument(prompt.path + field, problem) from error
+        error.renamed(prompt.path + field)
+        raise

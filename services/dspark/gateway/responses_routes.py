@@ -13,6 +13,7 @@ from dspark.gateway.gateway import Gateway
 from dspark.gateway.responses_requests import parse_responses, responses_request
 from dspark.gateway.responses_writer import ResponsesWriter
 
+# This API's name of max_tokens.
 _LIMIT = "max_output_tokens"
 
 
@@ -34,12 +35,6 @@ class ResponsesRoutes:
                     return await streaming(events, writer)
                 return JSONResponse(writer.whole(await collected(events)))
             except InvalidArgument as error:
-                raise _in_own_words(error) from None
-
-
-def _in_own_words(error: InvalidArgument) -> InvalidArgument:
-    """The error under this API's name of the limit."""
-    if error.field == "max_tokens":
-        error.message = error.message.replace("max_tokens", _LIMIT, 1)
-        error.metadata["field"] = _LIMIT
-    return error
+                if error.field == "max_tokens":
+                    error.renamed(_LIMIT)
+                raise

@@ -52,7 +52,7 @@ def answer(frame: bytes, max_chars: int) -> bytes:
         else:
             reply = {"variables": sorted(template.text.variables)}
     except InvalidArgument as error:
-        reply = {"field": error.field, "problem": error.message.removeprefix(f"{error.field}: ")}
+        reply = {"field": error.field, "problem": error.problem}
     except RecursionError:
         reply = {"field": "messages", "problem": "something in them is nested too deeply"}
     except MemoryError:

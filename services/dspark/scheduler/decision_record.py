@@ -10,7 +10,7 @@ from dspark.scheduler.outcomes import Outcome
 from dspark.scheduler.policy.interface import Budget, ScoredTree, StepContext
 from dspark.scheduler.request import Request
 from dspark.scheduler.temperature_bin import temperature_bin
-from dspark.scheduler.wish import Wish
+from dspark.scheduler.wishes import Wish
 from dspark.token_tree import TokenTree
 
 

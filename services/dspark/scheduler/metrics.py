@@ -191,18 +191,18 @@ def _placement(scheduler: Scheduler) -> Iterable[Metric]:
 
 
 def _gauges(workers: Iterable[Worker]) -> Iterable[Metric]:
-    drafting = [(w.name, w.drafting) for w in workers if w.drafting is not None]
+    known = [(w.name, w.knowledge) for w in workers if w.knowledge is not None]
     yield RUNNING.many(((w.name,), len(w.live.running)) for w in workers)
     yield WAITING.many(((w.name,), len(w.live.waiting)) for w in workers)
     yield KV_BLOCKS_FREE.many(((w.name,), w.num_free_blocks) for w in workers)
     yield KV_BLOCKS.many(((w.name,), w.num_blocks) for w in workers)
     yield WAVES.many(((w.name,), w.waves.count) for w in workers if w.waves is not None)
     yield SERVING.many(((w.name,), w.is_serving) for w in workers)
-    yield PRICE.many(((name,), d.policy.price) for name, d in drafting)
+    yield PRICE.many(((name,), k.policy.price) for name, k in known)
     yield CALIBRATION_ERROR.many(
         ((name, source), error.value)
-        for name, d in drafting
-        for source, error in sorted(dict(d.calibration.errors).items())
+        for name, k in known
+        for source, error in sorted(dict(k.calibration.errors).items())
     )
     linked = [(w.name, w.candidates) for w in workers if w.candidates is not None]
     yield BREAKER_STATE.many((("candidates", name), c.breaker_state) for name, c in linked)

@@ -14,11 +14,12 @@ from dspark.errors import (
     UnknownRequest,
 )
 from dspark.generation import RequestSpec
+from dspark.scheduler.books import Books
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.limits import Limits
 from dspark.scheduler.request import Request
 from dspark.scheduler.stats import Totals
-from dspark.scheduler.worker import Books, Worker
+from dspark.scheduler.worker import Worker
 from dspark.scheduler.worker_pool import WorkerPool
 from dspark.step import VerifierInfo
 

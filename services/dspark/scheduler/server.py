@@ -8,12 +8,14 @@ import logging
 from dspark import rpc
 from dspark.background_task import end, start_background
 from dspark.scheduler.balancer import Balancer
+from dspark.scheduler.books import new_books
 from dspark.scheduler.candidates_client import new_fleet
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.scheduler import Scheduler
 from dspark.scheduler.servicer import SERVICE, SchedulerServicer
 from dspark.scheduler.shipping import BlockShipping
-from dspark.scheduler.worker_maker import GrpcWorkerMaker, new_books
+from dspark.scheduler.verifier_client import VerifierClient
+from dspark.scheduler.worker_maker import ClientWorkerMaker
 from dspark.scheduler.worker_pool import WorkerPool
 from dspark.service_addresses import watch_addresses
 from dspark.v1.scheduler_service_pb2_grpc import add_SchedulerServiceServicer_to_server
@@ -33,7 +35,12 @@ class SchedulerServer:
         self._config = config
         self._books = books = new_books(config)
         self.fleet = new_fleet(config) if config.candidates else None
-        maker = GrpcWorkerMaker(config, books, self.fleet)
+        maker = ClientWorkerMaker(
+            config,
+            books,
+            self.fleet,
+            lambda name: VerifierClient(name, config.step_timeout_s, config.tls),
+        )
         self._pool = WorkerPool(lambda: watch_addresses(config.verifier), maker, books)
         self._balancer = Balancer(
             self._pool,

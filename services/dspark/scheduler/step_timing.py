@@ -23,6 +23,15 @@ class StepTiming:
     ahead_ms: float = 0.0
 
 
+@dataclass(slots=True)
+class StepClock:
+    """When the parts of the present step began, by dspark.clock."""
+
+    started: float
+    drafted: float = 0.0
+    verified: float = 0.0
+
+
 _PARTS = tuple(field.name for field in fields(StepTiming))
 
 

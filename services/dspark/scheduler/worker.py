@@ -5,38 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from dspark.errors import BackendUnavailable, DSparkError, NotReady
 from dspark.generation import RequestSpec
 from dspark.scheduler.batcher import Batcher
-from dspark.scheduler.calibration_store import CalibrationStore
+from dspark.scheduler.books import Books
 from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.config import SchedulerConfig
-from dspark.scheduler.decision_log import DecisionLog
-from dspark.scheduler.drafting import Drafting, DraftLimits
-from dspark.scheduler.fairness.prompt_budget import PromptBudget
-from dspark.scheduler.feature_wishes import FeatureWishes
+from dspark.scheduler.draft_knowledge import DraftKnowledge
 from dspark.scheduler.limits import Limits
-from dspark.scheduler.live_requests import LiveRequests, Numbers
-from dspark.scheduler.moves import Moves
-from dspark.scheduler.online_costs import OnlineCosts
-from dspark.scheduler.output_lengths import OutputLengths
-from dspark.scheduler.policy import make_policy
-from dspark.scheduler.policy.interface import PolicySettings
+from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.prefix_record import PrefixRecord, block_hashes
 from dspark.scheduler.progress import Progress
 from dspark.scheduler.request import Request
-from dspark.scheduler.results import ResultApplier
-from dspark.scheduler.stats import Totals
 from dspark.scheduler.step_books import StepBooks
 from dspark.scheduler.step_loop import StepLoop
-from dspark.scheduler.step_timing import TimingRing
 from dspark.scheduler.verifier_link import VerifierLink, VerifierLost
-from dspark.scheduler.wave_choice import WAVES
-from dspark.scheduler.waves import Wave, Waves
+from dspark.scheduler.wave_loops import LoopMaker
+from dspark.scheduler.waves import Waves
 from dspark.step import VerifierInfo
 
 log = logging.getLogger(__name__)
@@ -45,22 +32,6 @@ log = logging.getLogger(__name__)
 PROBE_INTERVAL_S = 2.0
 # After a failure that nobody foresaw.
 FAILURE_PAUSE_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Books:
-    """What all workers of a scheduler count and learn together.
-
-    ``decisions`` is None where they are not logged.
-    """
-
-    totals: Totals
-    timings: TimingRing
-    numbers: Numbers
-    calibrations: CalibrationStore
-    decisions: DecisionLog | None = None
-    outputs: OutputLengths = field(default_factory=OutputLengths)
-    moves: Moves = field(default_factory=Moves)
 
 
 class Worker:
@@ -87,15 +58,16 @@ class Worker:
         )
         self.progress = Progress(config.stall_s)
         self.steps = StepBooks(books.totals.iteration_tokens)
-        # None before its verifier has answered; its waves draft with the same knowledge
-        self.drafting: Drafting | None = None
+        # None before its verifier has answered
+        self.knowledge: DraftKnowledge | None = None
         self.waves: Waves | None = None
         # with the limit of rows that the verifier has by itself
         self.batcher: Batcher | None = None
         # What its prefix cache may have, with the instance of the verifier that has it.
         self._prefixes: tuple[str, PrefixRecord] | None = None
-        self._config = config
-        self._books = books
+        self._maker = LoopMaker(
+            config, self.live, verifier, candidates, books, self.progress, self.steps
+        )
         self._on_lost = on_lost
         # one for each wave that there may be; none while its verifier is given up
         self._loops: tuple[StepLoop, ...] = ()
@@ -112,7 +84,7 @@ class Worker:
         while not self._is_retired:
             info = await self.verifier.connect()
             log.info("verifier %s: %s on %s, %s", self.name, info.model_id, info.device, info.dtype)
-            self._loops, self._arithmetic = self._build_loops(info), _name_of(info.arithmetic)
+            self._begin(info)
             try:
                 await self._step_and_probe(self._loops)
             except* VerifierLost as errors:
@@ -214,8 +186,8 @@ class Worker:
     def _ended(self, request: Request, completed: bool) -> None:
         if request.epoch:
             self.note_prefix(request)
-        if self.drafting is not None:
-            self.drafting.end(request, completed)
+        if self.knowledge is not None:
+            self.knowledge.end(request, completed)
         for loop in self._loops:
             loop.forget(request)
 
@@ -263,73 +235,11 @@ class Worker:
                 with contextlib.suppress(BackendUnavailable, NotReady):
                     await self.verifier.check_unchanged()
 
-    def _build_loops(self, info: VerifierInfo) -> tuple[StepLoop, ...]:
-        """A loop for each wave that there may be; the first one drafts as ``drafting`` does."""
-        config = self._config
-        drafting = self.drafting = self._build_drafting(info)
+    def _begin(self, info: VerifierInfo) -> None:
+        """A verifier answers, for the first time or again: all that steps it is made anew."""
+        knowledge = self.knowledge = self._maker.knowledge(info)
         self.live.set_end_listener(self._ended)
-        waves = self.waves = Waves(self.live, info.num_blocks, WAVES[config.waves](info))
-        max_rows = min(config.max_num_batched_tokens, info.max_step_rows)
-        batcher = self.batcher = Batcher(
-            config.max_num_seqs,
-            max_rows,
-            info.block_size,
-            info.num_blocks,
-            PromptBudget.measured(info.verify_costs, config.max_prompt_ms, max_rows),
-            config,
-        )
-        return tuple(
-            self._build_loop(info, batcher, drafting if not wave.index else drafting.beside(), wave)
-            for wave in waves.members
-        )
-
-    def _build_loop(
-        self, info: VerifierInfo, batcher: Batcher, drafting: Drafting, wave: Wave
-    ) -> StepLoop:
-        return StepLoop(
-            # Step ids count within it, from the start of each loop.
-            f"scheduler-{uuid.uuid4().hex[:12]}",
-            self.live,
-            batcher,
-            drafting,
-            self.verifier,
-            ResultApplier(
-                self.live,
-                self._books.totals,
-                drafting.learn,
-                _name_of(info.arithmetic),
-                drafting.keep_features,
-            ),
-            self.progress,
-            self._books.timings,
-            self.steps,
-            wave,
-        )
-
-    def _build_drafting(self, info: VerifierInfo) -> Drafting:
-        config = self._config
-        settings = PolicySettings(
-            config.num_draft_tokens, config.min_survival, config.min_gain, config.explore_share
-        )
-        limits = DraftLimits(
-            info.vocab_size,
-            Limits.of(info, None).max_len,
-            config.max_draft_tokens,
-            config.mute_after,
-            config.mute_steps,
-        )
-        return Drafting(
-            make_policy(config.policy, settings),
-            self.candidates,
-            limits,
-            OnlineCosts.measured(info.verify_costs),
-            self._books.totals.drafting,
-            features=FeatureWishes(info.feature_layers, info.hidden_size),
-            calibration=self._books.calibrations.of(info.model_digest),
-            log=self._books.decisions,
-            computes_ahead=info.computes_ahead,
-        )
-
-
-def _name_of(arithmetic: tuple[str, str, str, int]) -> str:
-    return "/".join(map(str, arithmetic))
+        waves = self.waves = self._maker.waves(info)
+        batcher = self.batcher = self._maker.batcher(info)
+        self._loops = self._maker.loops(info, knowledge, batcher, waves)
+        self._arithmetic = info.arithmetic_name

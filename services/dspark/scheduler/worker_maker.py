@@ -2,67 +2,63 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
-from dspark.scheduler.calibration_store import CalibrationStore
+from dspark.scheduler.books import Books
 from dspark.scheduler.call_record import CallRecord, Recorder
 from dspark.scheduler.candidates_fleet import CandidatesFleet
 from dspark.scheduler.config import SchedulerConfig
-from dspark.scheduler.decision_log import DecisionLog
-from dspark.scheduler.live_requests import Numbers
-from dspark.scheduler.stats import Totals
-from dspark.scheduler.step_timing import TimingRing
-from dspark.scheduler.verifier_client import VerifierClient
-from dspark.scheduler.verifier_link import VerifierLink
-from dspark.scheduler.worker import Books, Worker
+from dspark.scheduler.verifier_link import Verifier, VerifierLink
+from dspark.scheduler.worker import Worker
 from dspark.scheduler.worker_pool import WorkerPool
 
-# Epochs follow the time, in sixteenths of a second, so those of a scheduler that goes on with the
-# requests of another, or of its own former process, are larger.
-_EPOCH_ZERO_S = 1_750_000_000
-_EPOCHS_PER_S = 16
+
+class OpenVerifier(Verifier, Protocol):
+    """A client of a verifier that somebody has to close."""
+
+    async def close(self) -> None: ...
 
 
-def new_books(config: SchedulerConfig) -> Books:
-    """Empty ones, but for what was learnt before and saved."""
-    return Books(
-        Totals(),
-        TimingRing(),
-        Numbers(_epoch_now),
-        CalibrationStore.load(config.calibration_file),
-        DecisionLog(Path(config.decision_log)) if config.decision_log else None,
-    )
+Client = TypeVar("Client", bound=OpenVerifier)
 
 
-class GrpcWorkerMaker:
-    """Each worker has a channel to its verifier, and a link to one candidates service of all."""
+class ClientWorkerMaker(Generic[Client]):
+    """Each worker has a client of its verifier, and a link to one candidates service of all.
+
+    ``new_client`` makes the client for a verifier's address.
+    """
 
     def __init__(
-        self, config: SchedulerConfig, books: Books, fleet: CandidatesFleet | None
+        self,
+        config: SchedulerConfig,
+        books: Books,
+        fleet: CandidatesFleet | None,
+        new_client: Callable[[str], Client],
     ) -> None:
         self._config = config
         self._books = books
         self._fleet = fleet
-        self._clients: dict[Worker, VerifierClient] = {}
+        self._new_client = new_client
+        self._clients: dict[Worker, Client] = {}
         self._record = CallRecord(Path(config.record_calls)) if config.record_calls else None
 
     def make(self, name: str, pool: WorkerPool) -> Worker:
-        config = self._config
-        verifier = VerifierClient(name, config.step_timeout_s, config.tls)
+        config, client = self._config, self._new_client(name)
         recorder = Recorder(self._record)
         link = VerifierLink(
-            recorder.verifier(verifier),
+            recorder.verifier(client),
             config.verifier_timeout_s,
             config.failover_s,
             lambda: pool.has_heir(worker),
         )
         candidates = None if self._fleet is None else self._fleet.new_link(recorder.candidates)
         worker = Worker(name, config, link, candidates, self._books, pool.hand_over)
-        self._clients[worker] = verifier
+        self._clients[worker] = client
         return worker
 
-    def client_of(self, worker: Worker) -> VerifierClient:
+    def client_of(self, worker: Worker) -> Client:
         """The client of its verifier, beside the one link that steps."""
         return self._clients[worker]
 
@@ -72,7 +68,3 @@ class GrpcWorkerMaker:
         await self._clients.pop(worker).close()
         if self._record is not None:
             self._record.close()
-
-
-def _epoch_now() -> int:
-    return max(1, int((time.time() - _EPOCH_ZERO_S) * _EPOCHS_PER_S) & 0x7FFF_FFFF)

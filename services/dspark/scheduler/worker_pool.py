@@ -10,11 +10,12 @@ from typing import Protocol
 from dspark.background_task import end, start_background
 from dspark.errors import BackendUnavailable, DSparkError, InvalidArgument, NotReady
 from dspark.generation import RequestSpec
+from dspark.scheduler.books import Books
 from dspark.scheduler.moves import MoveReason, MoveWay
 from dspark.scheduler.placement import Job, WorkerView, place
 from dspark.scheduler.request import Request
 from dspark.scheduler.verifier_link import VerifierLost
-from dspark.scheduler.worker import Books, Worker
+from dspark.scheduler.worker import Worker
 from dspark.scheduler.worker_view import view_of
 
 log = logging.getLogger(__name__)

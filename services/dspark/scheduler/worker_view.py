@@ -69,7 +69,7 @@ def _movable(request: Request, outputs: OutputLengths, cached: dict[str, int]) -
 
 def speed_of(worker: Worker, context: float = 0.0) -> Speed:
     """How fast it is where its requests have so many tokens."""
-    costs = worker.drafting.costs if worker.drafting is not None else None
+    costs = worker.knowledge.costs if worker.knowledge is not None else None
     max_rows = worker.batcher.max_rows if worker.batcher is not None else 1
     pass_ms = None if costs is None else costs.at(context).ms
     num_waves = worker.waves.count if worker.waves is not None else 1

@@ -8,110 +8,35 @@ from dataclasses import replace
 
 import pytest
 
-from dspark.circuit_breaker import CircuitBreaker
-from dspark.generation import RequestSpec
-from dspark.proposal import (
-    CandidatesInfo,
-    CandidatesUpdate,
-    DraftProposal,
-    ProposeItem,
-    ProposeOutcome,
-)
-from dspark.sampling import SamplingParams, SpeculationParams
-from dspark.scheduler.batcher import Batch, ScheduledRows
-from dspark.scheduler.candidates_link import CandidatesLink
-from dspark.scheduler.drafting import Drafting, DraftLimits, fitting
-from dspark.scheduler.feature_wishes import NO_FEATURES, FeatureWish, FeatureWishes
-from dspark.scheduler.online_costs import OnlineCosts
+from dspark.proposal import DraftProposal, ProposeItem
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import Budget, PolicySettings, RequestView, StepContext
-from dspark.scheduler.propose_price import ProposePrice
+from dspark.scheduler.proposal_check import fitting
 from dspark.scheduler.request import Request
 from dspark.step import WorkResult, WorkStatus
 from dspark.token_tree import TokenTree, chain
-
-TREE = chain(range(8), "a", 0.9)
-
-
-class Worker:
-    """Candidates in memory: answers every item with ``answer``."""
-
-    def __init__(self, answer: Callable[[ProposeItem], DraftProposal] | None = None) -> None:
-        self.items: list[ProposeItem] = []
-        self._answer = answer or (
-            lambda item: DraftProposal(item.request_id, item.epoch, item.base_len, TREE)
-        )
-
-    async def info(self) -> CandidatesInfo:
-        return CandidatesInfo(("a", "b"), 4)
-
-    async def propose(
-        self,
-        update: CandidatesUpdate,
-        items: Sequence[ProposeItem],
-        timeout_s: float,
-        traceparents: Sequence[str] = (),
-    ) -> ProposeOutcome:
-        self.items.extend(items)
-        return ProposeOutcome(tuple(self._answer(item) for item in items))
-
-    async def observe(self, update: CandidatesUpdate, timeout_s: float) -> tuple[str, ...]:
-        return ()
-
-
-def make_drafting(worker: Worker, policy: str = "fixed", **limits: int) -> Drafting:
-    link = CandidatesLink(worker, CircuitBreaker(3, 1.0, 30.0), propose_deadline_s=5.0)
-    link.info = CandidatesInfo(("a", "b"), 4)
-    sizes = DraftLimits(100, 1000, 15, mute_after=2, mute_steps=10)
-    settings = PolicySettings(num_draft_tokens=7)
-    return Drafting(
-        POLICIES[policy](settings), link, replace(sizes, **limits), OnlineCosts([(1, 20.0)])
-    )
-
-
-def decoding(
-    drafting: Drafting, request_id: str = "r", max_tokens: int = 100, **speculation: object
-) -> Request:
-    """A request with its anchor pending, known to the worker."""
-    request = Request(
-        RequestSpec(
-            request_id,
-            (1, 2, 3),
-            SamplingParams(max_tokens=max_tokens),
-            SpeculationParams(**speculation),  # type: ignore[arg-type]
-        ),
-        0,
-    )
-    request.admit(epoch=1)
-    request.num_computed_tokens = 3
-    request.commit((4,))
-    assert drafting.link is not None
-    graph = drafting.link.graph
-    graph.delivered(graph.next_update([request], whole=True), ())
-    return request
-
-
-def batch_of(*requests: Request, max_nodes: int = 100) -> Batch:
-    return Batch(tuple(ScheduledRows(request, 1) for request in requests), max_nodes)
+from harness.drafting_requests import TREE, MemoryCandidates, batch_of, decoding, make_drafting
 
 
 async def test_every_decoding_request_gets_its_tree() -> None:
-    worker = Worker()
-    drafting = make_drafting(worker)
+    candidates = MemoryCandidates()
+    drafting = make_drafting(candidates)
     first, second = decoding(drafting, "a"), decoding(drafting, "b")
     drafts = await drafting.draft(batch_of(first, second), overhead_ms=1.0)
     assert {request: len(tree) for request, tree in drafts.items()} == {first: 7, second: 7}
-    assert [(item.base_len, item.max_nodes) for item in worker.items] == [(4, 7), (4, 7)]
+    assert [(item.base_len, item.max_nodes) for item in candidates.items] == [(4, 7), (4, 7)]
 
 
 @pytest.mark.parametrize("max_tokens", range(1, 10))
 async def test_nothing_is_asked_beyond_the_last_but_one_token(max_tokens: int) -> None:
-    worker = Worker()
-    drafting = make_drafting(worker)
+    candidates = MemoryCandidates()
+    drafting = make_drafting(candidates)
     request = decoding(drafting, max_tokens=max_tokens)
     drafts = await drafting.draft(batch_of(request), overhead_ms=1.0)
     remaining = max_tokens - 1
-    assert [item.max_depth for item in worker.items] == ([remaining - 1] if remaining > 1 else [])
+    assert [item.max_depth for item in candidates.items] == (
+        [remaining - 1] if remaining > 1 else []
+    )
     depths = [max(tree.depths) for tree in drafts.values()]
     assert depths == ([min(remaining - 1, 7)] if remaining > 1 else [])
 
@@ -120,13 +45,15 @@ async def test_nothing_is_asked_beyond_the_last_but_one_token(max_tokens: int) -
     "speculation", [{"enabled": False}, {"max_draft_tokens": 0}, {"sources": ("c",)}]
 )
 async def test_a_request_may_decline(speculation: dict[str, object]) -> None:
-    worker = Worker()
-    drafting = make_drafting(worker)
+    candidates = MemoryCandidates()
+    drafting = make_drafting(candidates)
     declines = decoding(drafting, "no", **speculation)
     takes = decoding(drafting, "yes", max_draft_tokens=3, sources=("b",))
     drafts = await drafting.draft(batch_of(declines, takes), overhead_ms=1.0)
     assert list(drafts) == [takes] and len(drafts[takes]) == 3
-    assert [(i.request_id, i.max_nodes, i.sources) for i in worker.items] == [("yes", 3, ("b",))]
+    assert [(i.request_id, i.max_nodes, i.sources) for i in candidates.items] == [
+        ("yes", 3, ("b",))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +77,7 @@ async def test_stale_foreign_and_broken_proposals_are_dropped(
     spoil: Callable[[DraftProposal], DraftProposal],
 ) -> None:
     drafting = make_drafting(
-        Worker(lambda i: spoil(DraftProposal(i.request_id, i.epoch, i.base_len, TREE)))
+        MemoryCandidates(lambda i: spoil(DraftProposal(i.request_id, i.epoch, i.base_len, TREE)))
     )
     assert await drafting.draft(batch_of(decoding(drafting)), overhead_ms=1.0) == {}
 
@@ -162,7 +89,7 @@ async def test_a_request_that_ended_while_candidates_were_asked_gets_no_tree() -
         ended[0].finish()
         return DraftProposal(item.request_id, item.epoch, item.base_len, TREE)
 
-    drafting = make_drafting(Worker(answer))
+    drafting = make_drafting(MemoryCandidates(answer))
     ended.append(decoding(drafting))
     assert await drafting.draft(batch_of(*ended), overhead_ms=1.0) == {}
 
@@ -172,28 +99,29 @@ async def test_a_source_that_is_always_wrong_is_not_asked_any_more_and_tried_aga
         tree = TREE if "a" in item.sources else TokenTree()
         return DraftProposal(item.request_id, item.epoch, item.base_len, tree)
 
-    worker = Worker(answer)
-    drafting = make_drafting(worker)
+    candidates = MemoryCandidates(answer)
+    drafting = make_drafting(candidates)
     request = decoding(drafting)
     for _ in range(14):
         drafts = await drafting.draft(batch_of(request), overhead_ms=1.0)
         wrong = WorkResult("r", 1, WorkStatus.DONE, 4, (99,))
-        drafting.learn(request, drafts.get(request, TokenTree()), wrong)
+        drafting.lessons.learn(request, drafts.get(request, TokenTree()), wrong)
     both, rest = ("a", "b"), ("b",)
-    assert [item.sources for item in worker.items] == [both] * 2 + [rest] * 9 + [both] + [rest] * 2
+    asked = [item.sources for item in candidates.items]
+    assert asked == [both] * 2 + [rest] * 9 + [both] + [rest] * 2
 
 
 async def test_the_policy_off_never_calls() -> None:
-    worker = Worker()
-    drafting = make_drafting(worker, policy="off")
+    candidates = MemoryCandidates()
+    drafting = make_drafting(candidates, policy="off")
     request = decoding(drafting)
     assert await drafting.draft(batch_of(request), overhead_ms=1.0) == {}
-    drafting.observe([request])
-    assert worker.items == [] and drafting.top_k == 0
+    drafting.lessons.observe([request])
+    assert candidates.items == [] and drafting.top_k == 0
 
 
 async def test_successors_are_wanted_while_candidates_are_asked() -> None:
-    drafting = make_drafting(Worker())
+    drafting = make_drafting(MemoryCandidates())
     assert drafting.top_k == 0
     request = decoding(drafting)
     await drafting.draft(batch_of(request), overhead_ms=1.0)
@@ -211,140 +139,6 @@ def test_a_tree_is_cut_to_the_limits() -> None:
     assert fitting(tree, 4, max_nodes=4, max_depth=3) == TokenTree()
 
 
-def count_budgets(drafting: Drafting, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Numbers of requests that the policy is asked about from now on, call by call."""
-    calls: list[int] = []
-    budget = type(drafting.policy).budget
-
-    def counting(
-        policy: object, views: Sequence[RequestView], context: StepContext
-    ) -> list[Budget]:
-        calls.append(len(views))
-        return budget(policy, views, context)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(type(drafting.policy), "budget", counting)
-    return calls
-
-
-async def test_what_was_foreseen_is_not_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    drafting = make_drafting(Worker())
-    batch = batch_of(decoding(drafting, "a"), decoding(drafting, "b"))
-    expected = await drafting.draft(batch, overhead_ms=1.0)
-    drafting.foresee(batch, overhead_ms=1.0)
-    calls = count_budgets(drafting, monkeypatch)
-    assert await drafting.draft(batch, overhead_ms=1.0) == expected
-    assert calls == []
-    assert await drafting.draft(batch, overhead_ms=1.0) == expected
-    assert calls == [2]
-
-
-async def test_a_request_that_was_not_foreseen_has_all_decided_anew(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    drafting = make_drafting(Worker())
-    first, second = decoding(drafting, "a"), decoding(drafting, "b")
-    drafting.foresee(batch_of(first), overhead_ms=1.0)
-    calls = count_budgets(drafting, monkeypatch)
-    assert len(await drafting.draft(batch_of(first, second), overhead_ms=1.0)) == 2
-    assert calls == [2]
-
-
-async def test_nobody_is_asked_when_nothing_was_foreseen() -> None:
-    worker = Worker()
-    drafting = make_drafting(worker, "economic")
-    batch = batch_of(decoding(drafting, enabled=False))
-    drafting.foresee(batch, overhead_ms=1.0)
-    assert await drafting.draft(batch, overhead_ms=1.0) == {}
-    assert worker.items == []
-
-
-async def test_what_was_foreseen_shrinks_to_what_is_left_of_the_request() -> None:
-    worker = Worker()
-    drafting = make_drafting(worker, max_len=8)
-    request = decoding(drafting)
-    drafting.foresee(batch_of(request), overhead_ms=1.0)
-    request.commit((5, 6))
-    request.num_computed_tokens += 2
-    await drafting.draft(batch_of(request), overhead_ms=1.0)
-    assert [item.max_nodes for item in worker.items] == [2]
-
-
-def test_requests_that_ended_meanwhile_leave_nothing_behind() -> None:
-    drafting = make_drafting(Worker())
-    request = decoding(drafting)
-    batch = batch_of(request)
-    drafting.foresee(batch, overhead_ms=1.0)
-    request.finish()
-    drafting.end(request, completed=True)
-    assert not any(drafting._foresight._steps)
-    drafting.foresee(batch, overhead_ms=1.0)
-    assert not any(drafting._foresight._steps)
-    assert not drafting._states
-
-
-def foreseeing_two(*, explore_share: float = 0.0) -> Drafting:
-    """Decides two steps at once; a step costs so little beside asking that none ever asks."""
-    settings = PolicySettings(explore_share=explore_share)
-    drafting = make_drafting(Worker(), "economic")
-    drafting.policy = POLICIES["economic"](settings)
-    drafting.computes_ahead = True
-    drafting.propose_price = ProposePrice(1000.0)
-    return drafting
-
-
-async def test_it_is_settled_a_step_before_that_nobody_is_asked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    drafting = foreseeing_two()
-    request = decoding(drafting)
-    batch = batch_of(request)
-    assert not drafting.asks_nothing_next([request])
-    drafting.foresee(batch, overhead_ms=1.0)
-    calls = count_budgets(drafting, monkeypatch)
-    for _ in range(5):
-        assert await drafting.draft(batch, overhead_ms=1.0) == {}
-        assert drafting.asks_nothing_next([request])
-        drafting.foresee(batch, overhead_ms=1.0)
-    # Each step is decided once.
-    assert calls == [1] * 5
-
-
-async def test_an_exploration_is_foreseen_as_well() -> None:
-    drafting = foreseeing_two(explore_share=0.5)
-    request = decoding(drafting)
-    batch = batch_of(request)
-    assert drafting.link is not None
-    drafting.foresee(batch, overhead_ms=1.0)
-    promises, asked = [], []
-    for _ in range(200):
-        asked_before = drafting.step
-        await drafting.draft(batch, overhead_ms=1.0)
-        asked.append(drafting._asked_at > asked_before)
-        promises.append(drafting.asks_nothing_next([request]))
-        drafting.foresee(batch, overhead_ms=1.0)
-    assert any(asked) and any(promises)
-    assert not any(kept and follows for kept, follows in zip(promises, asked[1:], strict=False))
-
-
-async def test_nothing_is_settled_for_a_request_that_just_began_to_decode() -> None:
-    drafting = foreseeing_two()
-    first, second = decoding(drafting, "a"), decoding(drafting, "b")
-    declines = decoding(drafting, "c", enabled=False)
-    drafting.foresee(batch_of(first), overhead_ms=1.0)
-    await drafting.draft(batch_of(first), overhead_ms=1.0)
-    assert drafting.asks_nothing_next([first, declines])
-    assert not drafting.asks_nothing_next([first, second])
-
-
-def test_where_nobody_can_be_asked_nothing_is() -> None:
-    drafting = make_drafting(Worker(), "off")
-    assert drafting.asks_nothing_next([decoding(drafting)])
-    drafting = make_drafting(Worker())
-    request = decoding(drafting)
-    drafting.link = None
-    assert drafting.asks_nothing_next([request])
-
-
 async def test_asking_is_dearer_where_it_keeps_a_step_from_being_computed_ahead() -> None:
     costs: list[float] = []
 
@@ -355,69 +149,10 @@ async def test_asking_is_dearer_where_it_keeps_a_step_from_being_computed_ahead(
             costs.append(context.propose_ms)
             return [Budget()] * len(views)
 
-    drafting = make_drafting(Worker())
-    drafting.policy = Watching(PolicySettings())
+    drafting = make_drafting(MemoryCandidates())
+    drafting.knowledge.policy = Watching(PolicySettings())
     batch = batch_of(decoding(drafting))
     await drafting.draft(batch, overhead_ms=1.0)
-    drafting.lost_ms = 2.5
+    drafting.present.lost_ms = 2.5
     await drafting.draft(batch, overhead_ms=1.0)
     assert costs[1] == pytest.approx(costs[0] + 2.5)
-
-
-def wanting_features(drafting: Drafting) -> Drafting:
-    assert drafting.link is not None
-    drafting.link.info = CandidatesInfo(("a", "b"), 4, feature_layers=(0, 2), num_features=3)
-    drafting.features = FeatureWishes((0, 1, 2), hidden_size=8)
-    return drafting
-
-
-async def test_features_are_wanted_of_each_request_while_candidates_are_asked() -> None:
-    drafting = wanting_features(make_drafting(Worker()))
-    request, declines = decoding(drafting), decoding(drafting, "no", enabled=False)
-    for _ in range(3):
-        await drafting.draft(batch_of(request, declines), overhead_ms=1.0)
-        assert drafting.feature_wish([request, declines]) == FeatureWish((0, 2), 3)
-        assert drafting.feature_wish([declines]) == NO_FEATURES
-        assert not drafting.asks_nothing_next([request])
-        drafting.foresee(batch_of(request, declines), overhead_ms=1.0)
-
-
-def test_where_nobody_can_be_asked_no_features_are_wanted() -> None:
-    drafting = wanting_features(make_drafting(Worker(), "off"))
-    assert drafting.feature_wish([decoding(drafting)]) == NO_FEATURES
-    drafting = wanting_features(make_drafting(Worker()))
-    request = decoding(drafting)
-    drafting.link = None
-    assert drafting.feature_wish([request]) == NO_FEATURES
-
-
-@pytest.mark.parametrize("computes_ahead", [True, False])
-async def test_who_is_asked_always_has_the_features_of_the_step_before(
-    computes_ahead: bool,
-) -> None:
-    """And what a step says of the next one holds."""
-    drafting = wanting_features(foreseeing_two(explore_share=0.3))
-    drafting.computes_ahead = computes_ahead
-    batch = batch_of(request := decoding(drafting))
-    wished, asked, promised = [], [], []
-    for _ in range(200):
-        await drafting.draft(batch, overhead_ms=1.0)
-        asked.append(drafting._asked_at == drafting.step)
-        wished.append(drafting.feature_wish([request]) != NO_FEATURES)
-        promised.append(computes_ahead and drafting.asks_nothing_next([request]))
-        drafting.foresee(batch, overhead_ms=1.0)
-    assert any(asked) and not all(wished) and any(promised) == computes_ahead
-    assert all(had for had, asks in zip(wished, asked[1:], strict=False) if asks)
-    following = zip(promised, asked[1:], wished[1:], strict=False)
-    assert not any(asks or wishes for kept, asks, wishes in following if kept)
-
-
-async def test_a_request_that_joins_has_features_asked_of_all() -> None:
-    drafting = wanting_features(foreseeing_two())
-    first, second = decoding(drafting, "a"), decoding(drafting, "b")
-    for _ in range(3):
-        await drafting.draft(batch_of(first), overhead_ms=1.0)
-        drafting.foresee(batch_of(first), overhead_ms=1.0)
-    await drafting.draft(batch_of(first), overhead_ms=1.0)
-    assert drafting.feature_wish([first]) == NO_FEATURES
-    assert drafting.feature_wish([first, second]) == FeatureWish((0, 2), 3)

@@ -20,7 +20,8 @@ from dspark.proposal import (
 from dspark.sampling import SamplingParams
 from dspark.scheduler.batcher import Batch, ScheduledRows
 from dspark.scheduler.candidates_link import CandidatesLink
-from dspark.scheduler.drafting import Drafting, DraftLimits
+from dspark.scheduler.draft_knowledge import DraftKnowledge, DraftLimits
+from dspark.scheduler.drafting import Drafting
 from dspark.scheduler.drafting_books import Fallback
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
@@ -63,7 +64,7 @@ def drafting_of(
     link = CandidatesLink(Candidates(tree, costs or {}, fails), CircuitBreaker(1, 60.0, 60.0), 5.0)
     link.info = CandidatesInfo(("a", "b"), 0)
     limits = DraftLimits(100, 1000, 15, mute_after=2, mute_steps=10)
-    return Drafting(POLICIES[policy](PolicySettings()), link, limits, None)
+    return Drafting(DraftKnowledge(POLICIES[policy](PolicySettings()), link, limits, None))
 
 
 def decoding(drafting: Drafting) -> Request:
@@ -71,8 +72,8 @@ def decoding(drafting: Drafting) -> Request:
     request.admit(epoch=1)
     request.num_computed_tokens = 3
     request.commit((4,))
-    if drafting.link is not None:
-        graph = drafting.link.graph
+    if drafting.knowledge.link is not None:
+        graph = drafting.knowledge.link.graph
         graph.delivered(graph.next_update([request], whole=True), ())
     return request
 
@@ -83,13 +84,13 @@ async def step(drafting: Drafting) -> None:
 
 
 def without_link() -> Drafting:
-    return replace(drafting_of(), link=None)
+    return Drafting(replace(drafting_of().knowledge, link=None))
 
 
 def unconnected() -> Drafting:
     drafting = drafting_of()
-    assert drafting.link is not None
-    drafting.link.info = None
+    assert drafting.knowledge.link is not None
+    drafting.knowledge.link.info = None
     return drafting
 
 
@@ -110,14 +111,14 @@ async def test_each_step_without_candidates_has_its_reason(
 ) -> None:
     drafting = make()
     await step(drafting)
-    assert drafting.books.fallbacks == {reason: 1}
+    assert drafting.knowledge.books.fallbacks == {reason: 1}
 
 
 async def test_an_open_breaker_is_a_reason_of_its_own() -> None:
     drafting = drafting_of(fails=True)
     await step(drafting)
     await step(drafting)
-    assert drafting.books.fallbacks == {Fallback.LATE: 1, Fallback.UNAVAILABLE: 1}
+    assert drafting.knowledge.books.fallbacks == {Fallback.LATE: 1, Fallback.UNAVAILABLE: 1}
 
 
 async def test_a_step_with_candidates_and_one_without_decodes_are_no_fallbacks() -> None:
@@ -126,21 +127,23 @@ async def test_a_step_with_candidates_and_one_without_decodes_are_no_fallbacks()
     prompt = Request(RequestSpec("p", (1, 2, 3), SamplingParams()), 0)
     prompt.admit(epoch=1)
     await drafting.draft(Batch((ScheduledRows(prompt, 3),), max_nodes=100), overhead_ms=1.0)
-    assert not drafting.books.fallbacks
+    assert not drafting.knowledge.books.fallbacks
 
 
 async def test_what_was_proposed_and_its_cost_go_to_its_sources() -> None:
     drafting = drafting_of(costs={"a": 1500, "b": 500})
     for _ in range(2):
         await step(drafting)
-    assert drafting.books.proposed.by_source() == {"a": 6}
-    assert drafting.books.source_ns == {"a": 3000, "b": 1000}
+    assert drafting.knowledge.books.proposed.by_source() == {"a": 6}
+    assert drafting.knowledge.books.source_ns == {"a": 3000, "b": 1000}
 
 
 async def test_sources_that_do_not_run_are_not_counted() -> None:
     drafting = drafting_of(chain([5], "made up"), costs={"made up": 1})
     await step(drafting)
-    assert not drafting.books.proposed.by_source() and not drafting.books.source_ns
+    assert (
+        not drafting.knowledge.books.proposed.by_source() and not drafting.knowledge.books.source_ns
+    )
 
 
 def test_each_mute_is_counted() -> None:
@@ -148,5 +151,5 @@ def test_each_mute_is_counted() -> None:
     request = decoding(drafting)
     wrong = WorkResult("r", 1, WorkStatus.DONE, committed_token_ids=(9,))
     for _ in range(2):
-        drafting.learn(request, GOOD, wrong)
-    assert drafting.books.mutes == {"a": 1}
+        drafting.lessons.learn(request, GOOD, wrong)
+    assert drafting.knowledge.books.mutes == {"a": 1}

@@ -21,7 +21,8 @@ from dspark.sampling import SamplingParams
 from dspark.scheduler.batcher import Batch, ScheduledRows
 from dspark.scheduler.candidates_link import CandidatesLink
 from dspark.scheduler.cost_table import CostTable
-from dspark.scheduler.drafting import Drafting, DraftLimits
+from dspark.scheduler.draft_knowledge import DraftKnowledge, DraftLimits
+from dspark.scheduler.drafting import Drafting
 from dspark.scheduler.online_costs import OnlineCosts
 from dspark.scheduler.policy import POLICIES
 from dspark.scheduler.policy.interface import PolicySettings
@@ -91,12 +92,13 @@ async def tokens_per_ms(source: Source, costs: Points, num_requests: int, policy
     link = CandidatesLink(source, CircuitBreaker(3, 1.0, 30.0), propose_deadline_s=10.0)
     link.info = await source.info()
     limits = DraftLimits(10, 10**6, 15, mute_after=10**6, mute_steps=1)
-    drafting = Drafting(POLICIES[policy](PolicySettings()), link, limits, OnlineCosts(costs))
+    knowledge = DraftKnowledge(POLICIES[policy](PolicySettings()), link, limits, OnlineCosts(costs))
+    drafting = Drafting(knowledge)
     requests = [_decoding(drafting, index) for index in range(num_requests)]
     table, num_tokens, total_ms = CostTable(costs), 0, 0.0
     for _ in range(NUM_STEPS):
         num_calls = source.num_calls
-        drafting.propose_price = ProposePrice(PROPOSE_MS)
+        drafting.knowledge.propose_price = ProposePrice(PROPOSE_MS)
         batch = Batch(tuple(ScheduledRows(request, 1) for request in requests), max_nodes=200)
         drafts = await drafting.draft(batch, OVERHEAD_MS)
         num_nodes = sum(len(tree) for tree in drafts.values())
@@ -106,7 +108,7 @@ async def tokens_per_ms(source: Source, costs: Points, num_requests: int, policy
             tree = drafts.get(request, TokenTree())
             accepted, committed = source.verify(tree)
             num_tokens += len(committed)
-            drafting.learn(request, tree, _result(request, accepted, committed))
+            drafting.lessons.learn(request, tree, _result(request, accepted, committed))
     return num_tokens / total_ms
 
 
@@ -114,8 +116,8 @@ def _decoding(drafting: Drafting, index: int) -> Request:
     request = Request(RequestSpec(f"r{index}", (1, 2), SamplingParams(max_tokens=10**6)), index)
     request.admit(epoch=index + 1)
     request.num_computed_tokens = 1
-    assert drafting.link is not None
-    graph = drafting.link.graph
+    assert drafting.knowledge.link is not None
+    graph = drafting.knowledge.link.graph
     graph.delivered(graph.next_update([request], whole=True), ())
     return request
 

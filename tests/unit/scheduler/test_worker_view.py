@@ -22,7 +22,7 @@ def worker(num_blocks: int = 1000) -> Any:
     batcher = Batcher(max_num_seqs=32, max_rows=512, block_size=16, num_blocks=num_blocks)
     books = StepBooks()
     return SimpleNamespace(
-        name="w", live=live, batcher=batcher, drafting=None, waves=None, steps=books
+        name="w", live=live, batcher=batcher, knowledge=None, waves=None, steps=books
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dspark.cli.evaluation.config import EvalConfig
 from dspark.cli.failure import CliError
-from dspark.cli.models.child_output import run_lines
+from dspark.cli.models.child_output import run_part
 from dspark.cli.progress import Part, Progress
 from dspark.cli.supervision.launch import launch_command
 from dspark.config import to_arguments
@@ -18,7 +18,6 @@ from dspark.verifier.evaluation.roles import OTHER, REFERENCE
 from dspark.verifier.evaluation.workspace import Workspace
 
 _MODULE = "dspark.verifier.evaluation"
-_PROGRESS = "progress: "
 _ERROR = "error: "
 _ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
 _USAGE = 2
@@ -42,17 +41,8 @@ def run_sides(
 
 
 def _run_side(arguments: list[str], dtype: str, part: Part) -> None:
-    # An exception's own line is the last one of its traceback.
-    last = "it says no more"
-
-    def on_line(line: str) -> None:
-        nonlocal last
-        if line.startswith(_PROGRESS):
-            part.update(line.removeprefix(_PROGRESS))
-        elif line:
-            last = line.removeprefix(_ERROR)
-
-    code = run_lines(launch_command(_MODULE, arguments), on_line, _ENVIRONMENT)
+    code, last = run_part(launch_command(_MODULE, arguments), part, _ENVIRONMENT)
+    last = last.removeprefix(_ERROR)
     if code < 0:
         last = f"the process was killed by {signal.Signals(-code).name}"
     if code != 0:

@@ -6,6 +6,10 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
+from dspark.cli.progress import Part
+
+_PROGRESS = "progress: "
+
 
 def run_lines(
     command: Sequence[str],
@@ -32,3 +36,22 @@ def run_lines(
             return process.wait()
         finally:
             process.kill()
+
+
+def run_part(
+    command: Sequence[str], part: Part, environment: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Run the command and show its progress; returns its exit code and its last other line.
+
+    That says why it failed, if it did: an exception's own line is the last one of its traceback.
+    """
+    last = "it says no more"
+
+    def on_line(line: str) -> None:
+        nonlocal last
+        if line.startswith(_PROGRESS):
+            part.update(line.removeprefix(_PROGRESS))
+        elif line:
+            last = line
+
+    return run_lines(command, on_line, environment), last

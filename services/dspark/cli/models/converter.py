@@ -5,26 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from dspark.cli.failure import CliError
-from dspark.cli.models.child_output import run_lines
+from dspark.cli.models.child_output import run_part
 from dspark.cli.progress import Part
 from dspark.cli.supervision.launch import launch_command
 
-_PROGRESS = "progress: "
 _ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
 
 
 def run_converter(module: str, source: Path, directory: Path, part: Part) -> None:
     """Run ``python -m module source directory``; raises CliError with its last line."""
-    # An exception's own line is the last one of its traceback.
-    last = "it says no more"
-
-    def on_line(line: str) -> None:
-        nonlocal last
-        if line.startswith(_PROGRESS):
-            part.update(line.removeprefix(_PROGRESS))
-        elif line:
-            last = line
-
     command = launch_command(module, [str(source), str(directory)])
-    if run_lines(command, on_line, _ENVIRONMENT) != 0:
+    code, last = run_part(command, part, _ENVIRONMENT)
+    if code != 0:
         raise CliError(f"could not convert {source}: {last}", exit_code=2)

@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 
 from dspark.background_task import end, start_background
 from dspark.circuit_breaker import CircuitBreaker
@@ -18,8 +17,8 @@ from dspark.cli.simulate.simulated_verifier import SimulatedVerifier
 from dspark.cli.simulate.system import System
 from dspark.cli.simulate.verifier_model import VerifierModel
 from dspark.scheduler.balancer import Balancer
+from dspark.scheduler.books import Books
 from dspark.scheduler.calibration_store import CalibrationStore
-from dspark.scheduler.call_record import CallRecord, Recorder
 from dspark.scheduler.candidates_client import MAX_BREAKER_OPEN_S
 from dspark.scheduler.candidates_fleet import CandidatesFleet
 from dspark.scheduler.config import SchedulerConfig
@@ -27,8 +26,7 @@ from dspark.scheduler.live_requests import Numbers
 from dspark.scheduler.scheduler import Scheduler
 from dspark.scheduler.stats import Totals
 from dspark.scheduler.step_timing import TimingRing
-from dspark.scheduler.verifier_link import VerifierLink
-from dspark.scheduler.worker import Books, Worker
+from dspark.scheduler.worker_maker import ClientWorkerMaker
 from dspark.scheduler.worker_pool import WorkerPool
 from dspark.service_addresses import watch_addresses
 
@@ -46,17 +44,20 @@ class Fleet:
         self.processor = Processor(system.scheduler)
         self.candidates: list[SimulatedCandidates] = []
         self._candidates_fleet = self._new_candidates_fleet(system.candidates, config, seed)
-        self._maker = _SimulatedWorkerMaker(
-            system, speeds, config, seed, self.processor, books, self._candidates_fleet
-        )
-        self.pool = WorkerPool(lambda: watch_addresses(config.verifier), self._maker, books)
+        self.verifiers: list[SimulatedVerifier] = []
+        speed_of = dict(zip(config.verifier, itertools.cycle(speeds), strict=False))
+
+        def new_verifier(name: str) -> SimulatedVerifier:
+            key = combined(seed, len(self.verifiers))
+            model = faster(system.verifier, speed_of[name])
+            self.verifiers.append(SimulatedVerifier(model, self.processor, key))
+            return self.verifiers[-1]
+
+        maker = ClientWorkerMaker(config, books, self._candidates_fleet, new_verifier)
+        self.pool = WorkerPool(lambda: watch_addresses(config.verifier), maker, books)
         self.scheduler = Scheduler(config, self.pool, books)
         self._balancer = Balancer(self.pool, books.outputs, is_balancing=config.rebalance)
         self._tasks: list[asyncio.Task[None]] = []
-
-    @property
-    def verifiers(self) -> list[SimulatedVerifier]:
-        return self._maker.verifiers
 
     def start(self) -> None:
         """Run as the scheduler's server does."""
@@ -116,50 +117,3 @@ def faster(model: VerifierModel, speed: float) -> VerifierModel:
         return dataclasses.replace(model, roofline=roofline)
     costs = [c._replace(milliseconds=c.milliseconds / speed) for c in model.verify_costs]
     return dataclasses.replace(model, verify_costs=tuple(costs))
-
-
-class _SimulatedWorkerMaker:
-    """Makes workers as GrpcWorkerMaker does, but for what their links call."""
-
-    def __init__(
-        self,
-        system: System,
-        speeds: Sequence[float],
-        config: SchedulerConfig,
-        seed: int,
-        processor: Processor,
-        books: Books,
-        candidates: CandidatesFleet | None,
-    ) -> None:
-        self.verifiers: list[SimulatedVerifier] = []
-        self._system = system
-        self._speeds = dict(zip(config.verifier, itertools.cycle(speeds), strict=False))
-        self._config = config
-        self._seed = seed
-        self._processor = processor
-        self._books = books
-        self._candidates = candidates
-        self._record = CallRecord(Path(config.record_calls)) if config.record_calls else None
-
-    def make(self, name: str, pool: WorkerPool) -> Worker:
-        config = self._config
-        model = faster(self._system.verifier, self._speeds[name])
-        key = combined(self._seed, len(self.verifiers))
-        verifier = SimulatedVerifier(model, self._processor, key)
-        self.verifiers.append(verifier)
-        recorder = Recorder(self._record)
-        link = VerifierLink(
-            recorder.verifier(verifier),
-            config.verifier_timeout_s,
-            config.failover_s,
-            lambda: pool.has_heir(worker),
-        )
-        asked = None if self._candidates is None else self._candidates.new_link(recorder.candidates)
-        worker = Worker(name, config, link, asked, self._books, pool.hand_over)
-        return worker
-
-    async def close(self, worker: Worker) -> None:
-        if worker.candidates is not None and self._candidates is not None:
-            await self._candidates.close_link(worker.candidates)
-        if self._record is not None:
-            self._record.close()

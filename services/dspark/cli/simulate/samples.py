@@ -28,7 +28,7 @@ class Samples:
             self.waiting.append(status.num_waiting)
             self.running.append(status.num_running)
             self.prices += [
-                worker.drafting.policy.price
+                worker.knowledge.policy.price
                 for worker in scheduler.pool.workers
-                if worker.drafting is not None and worker.live.running
+                if worker.knowledge is not None and worker.live.running
             ]

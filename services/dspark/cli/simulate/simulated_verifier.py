@@ -66,6 +66,9 @@ class SimulatedVerifier:
     async def is_ready(self) -> bool:
         return True
 
+    async def close(self) -> None:
+        """Nothing is open."""
+
     async def step(self, plan: StepPlan) -> StepOutcome:
         """Take the scheduler's part of the step, then the call's, then the pass's."""
         await self._processor.step(len(plan.work))
