@@ -279,7 +279,7 @@ async def test_a_body_over_the_limit_is_refused(tmp_path: Path) -> None:
         ({"temprature": 1}, "temprature", "invalid_argument"),
         ({"n": 0}, "n", "invalid_argument"),
         ({"n": 10**6}, "n", "invalid_argument"),
-        ({"best_of": 2}, "best_of", "unsupported_field"),
+        ({"suffix": "x"}, "suffix", "unsupported_field"),
         ({"temperature": "hot"}, "temperature", "invalid_argument"),
         ({"temperature": -1}, "temperature", "invalid_argument"),
         ({"prompt": ""}, "prompt", "invalid_argument"),

@@ -15,6 +15,7 @@ from tokenizers import AddedToken, Tokenizer
 
 from dspark import rpc
 from dspark.client import AsyncClient
+from dspark.errors import InvalidArgument
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1 import inference_service_pb2_grpc as pb_grpc
 from harness.byte_tokenizer import byte_tokenizer
@@ -228,6 +229,62 @@ async def test_a_required_call_is_a_grammar_for_the_verifier(tmp_path: Path) -> 
                     | fields
                 )
             assert caught.value.param == param
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+def _strict(schema: dict[str, Any]) -> Any:
+    return {
+        "type": "function",
+        "function": {"name": "weather", "parameters": schema, "strict": True},
+    }
+
+
+async def test_a_strict_function_is_a_grammar_that_leaves_text_free(tmp_path: Path) -> None:
+    async with (
+        _stack(tmp_path, f"{THOUGHT}Yes: {CALL}") as (stack, client),
+        AsyncClient(stack.grpc_target) as sdk,
+    ):
+        answer = await client.chat.completions.create(
+            model=MODEL, messages=QUESTION, tools=[_strict(SCHEMA)]
+        )
+        assert answer.choices[0].finish_reason == "tool_calls"
+        assert answer.choices[0].message.content == "Yes:"
+        grammar = stack.scheduler.requests[-1].sampling.structured.grammar
+        assert '"required": ["city"]' in grammar and "TEXT" in grammar
+        same = await sdk.generate(QUESTION, tools=[_strict(SCHEMA)])
+        assert same.calls_tools
+        assert stack.scheduler.requests[-1].sampling.structured.grammar == grammar
+        with pytest.raises(InvalidArgument) as refused:
+            await sdk.generate(QUESTION, tools=[_strict({"not": {"type": "object"}})])
+        assert refused.value.field == "chat.tools[0].parameters"
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"tools": [TOOL, _strict({"not": {}})]}, "tools[1].function.name"),
+        ({"tools": [_strict({"not": {}})]}, "tools[0].function.parameters"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        (
+            {"tool_choice": "required", "tools": [_strict({"not": {}})]},
+            "tools[0].function.parameters",
+        ),
+    ],
+)
+async def test_a_strict_function_that_cannot_be_is_named(
+    tmp_path: Path, fields: dict[str, Any], param: str
+) -> None:
+    async with _stack(tmp_path, CALL) as (stack, _):
+        response = await stack.chat(**{"tools": [_strict(SCHEMA)], **fields})
+        assert response.status_code == 400, response.text
+        assert response.json()["error"]["param"] == param
 
 
 async def test_a_template_that_does_not_end_is_refused_and_streams_go_on(tmp_path: Path) -> None:

@@ -36,11 +36,20 @@ SCHEMA = {
     "additionalProperties": False,
 }
 CHOICES = ("a long beginning, then one", "a long beginning, then another", "none")
+# Free text, and what has to follow a mark, as where functions are strict.
+MARKED = """
+start: (lead block)* TEXT
+lead[lazy]: LEAD
+LEAD: /(?s:.*)[a-m]/
+block: "(" /[0-9]{1,3}/ ")"
+TEXT: /(?s:.*)/
+"""
 OUTPUTS = (
     Output.json_schema(SCHEMA),
     Output.regex(r"(ab|cd){2}: [0-9]{1,3}!"),
     Output.choice(CHOICES),
     Output.grammar('start: "SELECT " NAME " FROM " NAME\nNAME: /[a-c]{1,2}/'),
+    Output.grammar(MARKED),
 )
 PROMPTS = (b"tell me", b"x", b"one two one two one two")
 
@@ -97,12 +106,15 @@ async def test_any_source_gives_the_plain_tokens(model_dir: Path, name: str) -> 
         assert sum(counts.accepted for counts in forced if counts) > 0 or name == "garbage"
         await stack.check_idle()
         books = stack.engine.structures.books
-        assert (books.num_misses, stack.engine.structures.num_cached) == (4, 4)
+        assert (books.num_misses, stack.engine.structures.num_cached) == (5, 5)
     for first in (0, len(OUTPUTS) + 1):
         Draft202012Validator(SCHEMA).validate(json.loads(text_of(plain[first])))
         assert re.fullmatch(r"(ab|cd){2}: [0-9]{1,3}!", text_of(plain[first + 1]))
         assert text_of(plain[first + 2]) in CHOICES
         assert plain[first].finish_reason is FinishReason.STOP
+        free = bytes(t for t in plain[first + 4].token_ids if t < 256).decode(errors="ignore")
+        assert re.search("[a-m]", free)
+        assert re.fullmatch(r"([^a-m]|[a-m]\([0-9]{1,3}\))*([a-m](\([0-9]{0,3})?)?", free)
 
 
 async def test_preemptions_rebuild_the_place_in_the_grammar(model_dir: Path) -> None:

@@ -167,6 +167,9 @@ class Admission:
         if size > limit:
             raise InvalidArgument(wish.label, f"has {size} characters; the limit is {limit}")
         if problem := await self._grammars.problem_of(wish.output):
+            for part in wish.parts:
+                if reason := await self._grammars.problem_of(part.output):
+                    raise InvalidArgument(part.label, reason)
             raise InvalidArgument(wish.label, problem)
 
     def _check_speculation(self, speculation: SpeculationParams) -> None:
@@ -251,7 +254,7 @@ def _sampling(
         logit_bias=client.logit_bias,
         bad_words=bad_words,
         allowed_token_ids=frozenset(client.allowed_token_ids),
-        logprobs=client.logprobs,
+        logprobs=0 if client.is_ranked and client.logprobs is None else client.logprobs,
         prompt_logprobs=_prompt_logprobs(client),
         structured=None if structure is None else structure.output,
         **{name: value for name, value in stated.items() if value is not None},  # type: ignore[arg-type]

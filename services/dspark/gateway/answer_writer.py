@@ -80,7 +80,7 @@ class AnswerWriter:
             for index in range(self._options.num_choices)
         ]
         whole = choices[0]
-        if len(choices) > 1:
+        if self._options.tells_apart:
             whole["choices"] = [choice for each in choices for choice in each["choices"]]
             whole["seed"] = self._seed
             for name in ("speculation", "prompt_token_ids"):

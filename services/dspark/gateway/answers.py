@@ -40,15 +40,16 @@ class Answers:
         self._budgets = KeyBudgets()
 
     async def run(
-        self, clients: Sequence[ClientRequest], n: int = 1
+        self, clients: Sequence[ClientRequest], n: int = 1, field: str = "n"
     ) -> AsyncGenerator[ChoiceEvent, None]:
         """``n`` choices of each client request, which differ in nothing but their prompts.
 
         Of each choice Started comes first and Completed last. Closing or cancelling the iterator
-        aborts all of them. Raises DSparkError.
+        aborts all of them. Raises DSparkError, in which
+        ``field`` is the client's name for ``n``.
         """
         self._lifecycle.check_accepting()
-        check_choices(len(clients), n, self._max_choices)
+        check_choices(len(clients), n, self._max_choices, field)
         with self._held(len(clients) * n) as spend:
             admitted = [await self._admission.admit(client) for client in clients]
             spend(sum(len(each.request.prompt_token_ids) for each in admitted))

@@ -44,14 +44,13 @@ def _check(message: ChatMessage, path: str) -> None:
     if message.tool_call_id and message.role != "tool":
         raise InvalidArgument(f"{path}.tool_call_id", "only an answer of a tool has it")
     for index, call in enumerate(message.tool_calls):
-        _arguments(call, f"{path}.tool_calls[{index}]")
+        arguments_object(call.arguments, f"{path}.tool_calls[{index}].function.arguments")
 
 
-def _arguments(call: ToolCall, path: str = "tool_calls") -> dict[str, Any]:
-    """Templates want the object, not its text."""
-    field = f"{path}.function.arguments"
+def arguments_object(text: str, field: str = "tool_calls") -> dict[str, Any]:
+    """Templates want the object, not its text; raises InvalidArgument for what is none."""
     try:
-        value = json.loads(call.arguments or "{}")
+        value = json.loads(text or "{}")
     except (ValueError, RecursionError):
         raise InvalidArgument(field, "must be the text of a JSON object") from None
     if not isinstance(value, dict):
@@ -77,5 +76,5 @@ def _template_message(message: ChatMessage, knows_developer: bool) -> dict[str, 
 
 
 def _template_call(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": _arguments(call)}
+    function = {"name": call.name, "arguments": arguments_object(call.arguments)}
     return {"id": call.id, "type": "function", "function": function}

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dspark.errors import InvalidArgument, UnsupportedField
+from dspark.gateway.call_structure import call_structure
 from dspark.gateway.chat_messages import check_messages
 from dspark.gateway.chat_template import TemplateText
 from dspark.gateway.client_request import ChatPrompt, StructureWish
 from dspark.gateway.parsing import call_formats, reasoning_parsers
 from dspark.gateway.parsing.answer_style import AnswerStyle, CallStyle
 from dspark.gateway.parsing.think_tags import Stage
-from dspark.gateway.parsing.tool_grammar import required_calls
 from dspark.gateway.template_arguments import template_arguments
 from dspark.gateway.template_files import ChatTemplates
 from dspark.gateway.template_renderer import Renderer
@@ -26,7 +26,6 @@ from dspark.gateway.tool_choice import (
     settled_choice,
 )
 from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
-from dspark.structured_output import StructuredOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class ChatSettings:
 class LaidOutChat:
     """A prompt's text; ``answer`` is None where all of the answer is content.
 
-    ``structure`` is what the answer has to be, if tools must be called.
+    ``structure`` is what the answer has to be, if tools must be called or strict ones may be.
     """
 
     text: str
@@ -58,6 +57,16 @@ class Vocabulary(Protocol):
     def special_id(self, token: str) -> int | None:
         """The id of a special token; None for any other text."""
         ...
+
+
+def tools_problem(settings: ChatSettings, templates: ChatTemplates | None) -> str:
+    """Why a parser of calls that was asked for will have none to parse; empty where it may."""
+    if settings.tool_parser in (call_formats.AUTO, call_formats.NONE):
+        return ""
+    if templates is None:
+        return "the model has no chat template"
+    reads_tools = "tools" in templates.for_tools(True).text.variables
+    return "" if reads_tools else "the model's chat template has no place for tools"
 
 
 class ChatPrompts:
@@ -77,39 +86,24 @@ class ChatPrompts:
 
     async def lay_out(self, prompt: ChatPrompt) -> LaidOutChat:
         check_messages(prompt.messages, prompt.label)
-        check_tools(prompt.tools, f"{prompt.path}tools")
-        choice = settled_choice(prompt.tool_choice, prompt.tools, f"{prompt.path}tool_choice")
+        tools_path = f"{prompt.path}{prompt.tools_name}"
+        check_tools(prompt.tools, tools_path, prompt.function_holder)
+        choice_path = f"{prompt.path}{prompt.choice_name}"
+        choice = settled_choice(prompt.tool_choice, prompt.tools, choice_path)
         # What must not be called is not told of either.
         tools = () if choice.mode is ChoiceMode.NONE else prompt.tools
         template = await self._template(prompt, bool(tools))
         format_name = self._format_name(prompt, template) if tools else ""
         text = await self._render(prompt, template, tools)
         callable_ = callable_tools(choice, tools)
-        answer = self._answer(prompt, text, format_name, callable_)
-        structure = None
-        if choice.mode is ChoiceMode.REQUIRED:
-            structure = self._structure(prompt, format_name, callable_)
-        return LaidOutChat(text, answer, structure)
-
-    def _answer(
-        self, prompt: ChatPrompt, text: str, format_name: str, tools: Sequence[Tool]
-    ) -> AnswerStyle | None:
-        calls = _call_style(prompt, format_name, tools) if tools else None
         reasoning = self._reasoning(prompt, text)
-        if calls is None and reasoning is None:
-            return None
-        return AnswerStyle(calls, reasoning, prompt.include_reasoning)
-
-    def _structure(
-        self, prompt: ChatPrompt, format_name: str, tools: Sequence[Tool]
-    ) -> StructureWish:
-        grammar = required_calls(
-            format_name,
-            tools,
-            allows_several=prompt.parallel_tool_calls,
-            special_id=self._vocabulary.special_id,
-        )
-        return StructureWish(StructuredOutput.grammar(grammar), f"{prompt.path}tool_choice")
+        calls = _call_style(prompt, format_name, callable_) if callable_ else None
+        answer = None
+        if calls is not None or reasoning is not None:
+            answer = AnswerStyle(calls, reasoning, prompt.include_reasoning)
+        special_id = self._vocabulary.special_id
+        structure = call_structure(prompt, choice, callable_, format_name, reasoning, special_id)
+        return LaidOutChat(text, answer, structure)
 
     async def _template(self, prompt: ChatPrompt, has_tools: bool) -> TemplateText:
         if prompt.template:
@@ -130,7 +124,7 @@ class ChatPrompts:
         )
         if name not in call_formats.FORMATS:
             problem = "are not supported: this model's format of tool calls is not known here"
-            raise UnsupportedField(f"{prompt.path}tools", problem)
+            raise UnsupportedField(f"{prompt.path}{prompt.tools_name}", problem)
         return name
 
     async def _render(

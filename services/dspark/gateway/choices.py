@@ -31,16 +31,16 @@ def choice_seed(seed: int, index: int) -> int:
     return int.from_bytes(digest[:_WORD], "little") >> 1
 
 
-def check_choices(num_prompts: int, n: int, limit: int) -> None:
-    """Raises InvalidArgument that names n, or the prompts if they alone are too many."""
+def check_choices(num_prompts: int, n: int, limit: int, field: str = "n") -> None:
+    """Raises InvalidArgument that names the field of n, or the prompts if they are too many."""
     if n < 1:
-        raise InvalidArgument("n", "must be at least 1")
+        raise InvalidArgument(field, "must be at least 1")
     if num_prompts > limit:
         problem = f"has {num_prompts} prompts; {_TOO_MANY.format(limit=limit)}"
         raise InvalidArgument("prompt", problem)
     if num_prompts * n > limit:
         prompts = "" if num_prompts == 1 else f"for each of {num_prompts} prompts is too much: "
-        raise InvalidArgument("n", prompts + _TOO_MANY.format(limit=limit))
+        raise InvalidArgument(field, prompts + _TOO_MANY.format(limit=limit))
 
 
 def choice_requests(prompts: Sequence[GenerationRequest], n: int) -> list[GenerationRequest]:

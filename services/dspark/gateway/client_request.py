@@ -47,12 +47,17 @@ class ChatMessage:
 class ChatPrompt:
     """A conversation, and how it is laid out and answered.
 
-    ``name`` is the messages' own in errors; ``path`` stands before all names there.
+    ``name`` is the messages' own in errors, and the other names are of what they say;
+    ``function_holder`` stands there before a tool's fields, and ``path`` before all names.
     """
 
     messages: tuple[ChatMessage, ...]
     name: str = "messages"
     path: str = ""
+    tools_name: str = "tools"
+    choice_name: str = "tool_choice"
+    effort_name: str = "reasoning_effort"
+    function_holder: str = "function."
     tools: tuple[Tool, ...] = ()
     # None means auto with tools, none without
     tool_choice: ToolChoice | None = None
@@ -66,6 +71,8 @@ class ChatPrompt:
     documents: tuple[Mapping[str, Any], ...] = ()
     template: str = ""
     include_reasoning: bool = True
+    # None leaves it to the template
+    reasoning_effort: str | None = None
 
     @property
     def label(self) -> str:
@@ -78,10 +85,14 @@ Prompt = TextPrompt | TokenPrompt | ChatPrompt
 
 @dataclass(frozen=True, slots=True)
 class StructureWish:
-    """What the text must be; ``label`` is the client's name for it in errors."""
+    """What the text must be; ``label`` is the client's name for it in errors.
+
+    ``parts`` are what it was made of, which may say better what is wrong with the whole.
+    """
 
     output: StructuredOutput
     label: str
+    parts: tuple[StructureWish, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +122,8 @@ class ClientRequest:
     min_tokens: int | None = None
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    # whether the answers are ranked by their log-probabilities, told or not
+    is_ranked: bool = False
     # whether the answer begins with the prompt
     echo: bool = False
     stop_strings: tuple[str, ...] = ()

@@ -9,11 +9,13 @@ from starlette.responses import JSONResponse, Response
 
 from dspark.gateway.answer_streaming import collected, streaming
 from dspark.gateway.answer_writer import AnswerWriter
+from dspark.gateway.best_of import best_choices, drawn_fields
 from dspark.gateway.client_request import ClientRequest
 from dspark.gateway.disconnect import cancel_on_disconnect
 from dspark.gateway.echo import Echo
 from dspark.gateway.gateway import Gateway
 from dspark.gateway.generation_events import Started
+from dspark.gateway.legacy_functions import FunctionStyle
 from dspark.gateway.openai_requests import (
     chat_request,
     completion_request,
@@ -43,12 +45,14 @@ class CompletionRoutes:
         body = parse_completion(await self._gateway.read_fields(request))
         request_id = unique_request_id(request)
         clients = [completion_request(body, request_id, i) for i in range(len(body.prompt))]
-        return await self._answer(request, body, clients, CompletionStyle())
+        best_of = body.best_of if clients[0].is_ranked else None
+        return await self._answer(request, body, clients, CompletionStyle(), best_of)
 
     async def chat_completions(self, request: Request) -> Response:
         body = parse_chat(await self._gateway.read_fields(request))
         client = chat_request(body, unique_request_id(request))
-        return await self._answer(request, body, [client], ChatStyle())
+        style = FunctionStyle() if body.functions else ChatStyle()
+        return await self._answer(request, body, [client], style)
 
     async def _answer(
         self,
@@ -56,6 +60,7 @@ class CompletionRoutes:
         body: CommonFields,
         clients: Sequence[ClientRequest],
         style: ResponseStyle,
+        best_of: int | None = None,
     ) -> Response:
         note_request(clients[0], is_stream=bool(body.stream))
         n = 1 if body.n is None else body.n
@@ -77,10 +82,14 @@ class CompletionRoutes:
             echo_of,
         )
         async with cancel_on_disconnect(request.receive):
-            events = self._gateway.answers.run(clients, n)
-            if body.stream:
-                return await streaming(events, writer)
-            return JSONResponse(writer.whole(await collected(events)))
+            if best_of is None:
+                events = self._gateway.answers.run(clients, n)
+                if body.stream:
+                    return await streaming(events, writer)
+                return JSONResponse(writer.whole(await collected(events)))
+            drawn = await collected(self._gateway.answers.run(clients, best_of, "best_of"))
+            whole = writer.whole(best_choices(drawn, n, best_of))
+            return JSONResponse(whole | drawn_fields(drawn, best_of))
 
 
 def note_request(client: ClientRequest, is_stream: bool) -> None:
@@ -103,6 +112,7 @@ def _options(body: CommonFields, client: ClientRequest, num_choices: int) -> Res
         service_tier=None if body.service_tier is None else tier_of_class(client.request_class),
         continuous_usage=bool(stream and stream.continuous_usage_stats),
         num_choices=num_choices,
+        are_ranked=client.is_ranked,
         logprobs=client.logprobs,
         prompt_logprobs=client.prompt_logprobs,
     )

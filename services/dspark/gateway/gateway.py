@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +15,7 @@ from dspark.errors import DSparkError
 from dspark.gateway.admission import Admission
 from dspark.gateway.answers import Answers
 from dspark.gateway.api_keys import ApiKeys
-from dspark.gateway.chat_prompts import ChatPrompts, ChatSettings
+from dspark.gateway.chat_prompts import ChatPrompts, ChatSettings, tools_problem
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.generation import GenerationService
 from dspark.gateway.grammar_checker import GrammarChecker
@@ -28,6 +29,8 @@ from dspark.gateway.template_renderer import ProcessRenderer
 from dspark.gateway.token_source import SchedulerStatus, TokenSource
 from dspark.gateway.tokenization import Tokenization
 from dspark.gateway.tokenizer import TextTokenizer, special_tokens
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +91,13 @@ def make_gateway(config: GatewayConfig, source: TokenSource) -> Gateway:
     model_dir = Path(config.model_dir)
     tokenizer = TextTokenizer(model_dir)
     renderer = ProcessRenderer(TemplateLimits(seconds=config.chat_template_timeout_s))
-    chats = ChatPrompts(
-        load_chat_templates(model_dir, special_tokens(model_dir, tokenizer)),
-        renderer,
-        ChatSettings(config.tool_parser, config.reasoning_parser, config.allow_chat_template),
-        tokenizer,
-    )
+    templates = load_chat_templates(model_dir, special_tokens(model_dir, tokenizer))
+    settings = ChatSettings(config.tool_parser, config.reasoning_parser, config.allow_chat_template)
+    if problem := tools_problem(settings, templates):
+        log.warning(
+            "tool parser %s: %s, so requests with tools are refused", config.tool_parser, problem
+        )
+    chats = ChatPrompts(templates, renderer, settings, tokenizer)
     monitor = SchedulerMonitor(source)
     lifecycle = Lifecycle()
     metrics = GatewayMetrics(config.model_name, lifecycle)

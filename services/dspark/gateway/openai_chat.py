@@ -7,6 +7,7 @@ from typing import Any
 from dspark.errors import InvalidArgument, UnsupportedField
 from dspark.gateway import unsupported_fields
 from dspark.gateway.client_request import ChatMessage, ChatPrompt
+from dspark.gateway.legacy_functions import check_functions, with_calls, with_functions
 from dspark.gateway.openai_chat_types import ChatBody, Message, ToolDefinition
 from dspark.gateway.shortened import shortened
 from dspark.gateway.tool_choice import ChoiceMode, Tool, ToolChoice
@@ -21,8 +22,10 @@ def chat_prompt(body: ChatBody) -> ChatPrompt:
     choice: ToolChoice | None = body.tool_choice
     # Without tools only what asks for one is a choice.
     is_chosen = body.tools or (choice is not None and choice.mode is ChoiceMode.REQUIRED)
-    return ChatPrompt(
-        messages=tuple(map(_message, body.messages)),
+    check_functions(body)
+    messages = with_calls([_message(message) for message in body.messages], body.messages)
+    prompt = ChatPrompt(
+        messages=tuple(messages),
         tools=tuple(map(_tool, body.tools or ())),
         tool_choice=choice if is_chosen else None,
         parallel_tool_calls=body.parallel_tool_calls is not False or not body.tools,
@@ -33,7 +36,9 @@ def chat_prompt(body: ChatBody) -> ChatPrompt:
         documents=tuple(body.documents or ()),
         template=body.chat_template or "",
         include_reasoning=body.include_reasoning is not False,
+        reasoning_effort=body.reasoning_effort,
     )
+    return with_functions(prompt, body) if body.functions else prompt
 
 
 def clean_message(message: Any, path: str) -> Any:
@@ -56,11 +61,7 @@ def clean_tool(tool: Any, path: str) -> Any:
     if isinstance(tool.get("type"), str) and tool["type"] != "function":
         kind = shortened(tool["type"])
         raise UnsupportedField(f"{path}.type", f"{kind!r} is not supported, only 'function' is")
-    function = tool.get("function")
-    if not isinstance(function, dict):
-        return tool
-    cleaned = drop_neutral(function, unsupported_fields.FUNCTION, f"{path}.function.")
-    return {**tool, "function": cleaned}
+    return tool
 
 
 def _clean_part(part: Any, path: str) -> Any:
@@ -94,4 +95,4 @@ def _content(message: Message) -> str | None:
 
 def _tool(tool: ToolDefinition) -> Tool:
     function = tool.function
-    return Tool(function.name, function.description, function.parameters)
+    return Tool(function.name, function.description, function.parameters, bool(function.strict))

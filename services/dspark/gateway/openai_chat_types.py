@@ -41,13 +41,14 @@ class Message(Strict):
     content: Text | list[TextPart] | None = None
     name: Text | None = None
     tool_calls: list[MessageToolCall] | None = None
+    function_call: FunctionCall | None = None
     tool_call_id: Text | None = None
     reasoning_content: Text | None = None
     reasoning: Text | None = None
 
     def check(self, path: str) -> None:
         """Raises InvalidArgument for a turn that says nothing, or that contradicts itself."""
-        if self.content is None and not self.tool_calls:
+        if self.content is None and not (self.tool_calls or self.function_call):
             raise InvalidArgument(f"{path}.content", "is required")
         if None not in (self.reasoning, self.reasoning_content):
             if self.reasoning != self.reasoning_content:
@@ -63,6 +64,7 @@ class FunctionDefinition(Strict):
     name: Text
     description: Text | None = None
     parameters: dict[str, Any] | None = None
+    strict: bool | None = None
 
 
 class ToolDefinition(Strict):
@@ -87,6 +89,20 @@ def _check_tool_choice(value: Any) -> ToolChoice | None:
     raise PydanticCustomError("tool_choice", problem)
 
 
+def _check_function_call(value: Any) -> ToolChoice | None:
+    """As a choice of tools, in the words that functions had."""
+    if value is None:
+        return None
+    if value in (ChoiceMode.NONE.value, ChoiceMode.AUTO.value):
+        return ToolChoice(ChoiceMode(value))
+    if isinstance(value, dict) and value.keys() == {"name"}:
+        name = value["name"]
+        if isinstance(name, str) and name:
+            return ToolChoice(ChoiceMode.REQUIRED, name)
+    problem = 'must be "none", "auto" or an object that has the name of a function'
+    raise PydanticCustomError("function_call", problem)
+
+
 _NAMED = {
     "type": "object",
     "properties": {
@@ -100,6 +116,13 @@ ToolChoiceField = Annotated[
     either({"enum": [mode.value for mode in ChoiceMode]}, _NAMED, {"type": "null"}),
 ]
 
+_FUNCTION = {"type": "object", "properties": {"name": {"type": "string"}}}
+FunctionCallField = Annotated[
+    Any,
+    PlainValidator(_check_function_call),
+    either({"enum": ["none", "auto"]}, _FUNCTION, {"type": "null"}),
+]
+
 
 class ChatBody(CommonFields):
     """POST /v1/chat/completions."""
@@ -111,9 +134,12 @@ class ChatBody(CommonFields):
     tools: list[ToolDefinition] | None = None
     tool_choice: ToolChoiceField = None
     parallel_tool_calls: bool | None = None
+    functions: list[FunctionDefinition] | None = None
+    function_call: FunctionCallField = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
     chat_template: Text | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     documents: list[dict[str, Any]] | None = None
     include_reasoning: bool | None = None
+    reasoning_effort: Text | None = None

@@ -49,7 +49,15 @@ _NESTED = {
 def parse_completion(fields: Mapping[str, Any]) -> CompletionBody:
     """Raises InvalidArgument or UnsupportedField that names the field."""
     kept = drop_neutral(fields, unsupported_fields.COMPLETION)
-    return validated(CompletionBody, _without_nested_extras(kept))
+    body = validated(CompletionBody, _without_nested_extras(kept))
+    n = 1 if body.n is None else body.n
+    if n < 1:
+        raise InvalidArgument("n", "must be at least 1")
+    if body.best_of is not None and body.best_of < n:
+        raise InvalidArgument("best_of", "must be at least n")
+    if body.best_of is not None and body.best_of > n and body.stream:
+        raise InvalidArgument("best_of", "above n needs stream to be false")
+    return body
 
 
 def parse_chat(fields: Mapping[str, Any]) -> ChatBody:
@@ -74,7 +82,8 @@ def completion_request(body: CompletionBody, request_id: str, index: int = 0) ->
     prompt: Prompt
     prompt = TextPrompt(given, label) if isinstance(given, str) else TokenPrompt(given, label)
     client = client_request(body, prompt, body.max_tokens, request_id)
-    return replace(client, logprobs=body.logprobs, echo=bool(body.echo))
+    is_ranked = (body.best_of or 0) > (1 if body.n is None else body.n)
+    return replace(client, logprobs=body.logprobs, echo=bool(body.echo), is_ranked=is_ranked)
 
 
 def chat_request(body: ChatBody, request_id: str) -> ClientRequest:

@@ -39,8 +39,14 @@ class ResponseOptions:
     prompt_logprobs: int | None = None
     # whether each chunk of a stream has the usage so far
     continuous_usage: bool = False
-    # with more than one, seed and speculation are a choice's own
     num_choices: int = 1
+    # whether they are the best of more
+    are_ranked: bool = False
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether seed and speculation are a choice's own, not the response's."""
+        return self.num_choices > 1 or self.are_ranked
 
 
 class ResponseStyle(Protocol):
@@ -49,6 +55,8 @@ class ResponseStyle(Protocol):
     id_prefix: str
     object_name: str
     chunk_object_name: str
+    # why an answer that ends with calls has ended
+    calls_word: str
     # whether log-probabilities of the prompt are the choice's, else the whole answer's
     tells_prompt_in_choice: bool
 
@@ -69,6 +77,7 @@ class CompletionStyle:
     id_prefix = "cmpl-"
     object_name = "text_completion"
     chunk_object_name = "text_completion"
+    calls_word = "tool_calls"
     tells_prompt_in_choice = True
 
     def opening_delta(self) -> dict[str, Any] | None:
@@ -90,6 +99,7 @@ class ChatStyle:
     id_prefix = "chatcmpl-"
     object_name = "chat.completion"
     chunk_object_name = "chat.completion.chunk"
+    calls_word = "tool_calls"
     tells_prompt_in_choice = False
 
     def opening_delta(self) -> dict[str, Any] | None:
@@ -154,7 +164,7 @@ class ResponseWriter:
             choice["token_ids"] = [i for chunk in chunks for i in chunk.token_ids]
             extras["prompt_token_ids"] = list(prompt_token_ids)
         extras |= self._extensions(end)
-        if self._options.num_choices > 1:
+        if self._options.tells_apart:
             choice |= extras
         return {
             **self._envelope,
@@ -188,7 +198,7 @@ class ResponseWriter:
         """The finish reason."""
         nothing = self._style.delta(TextChunk(""))
         choice, extras = self._choice(nothing, end), self._extensions(end)
-        if self._options.num_choices > 1:
+        if self._options.tells_apart:
             choice, extras = choice | extras, {}
         return self._event([choice], **extras)
 
@@ -225,7 +235,7 @@ class ResponseWriter:
             "index": self._index,
             **content,
             "logprobs": self._style.logprobs(told, self._spell) if told else None,
-            "finish_reason": _finish_word(end) if end else None,
+            "finish_reason": self._finish_word(end) if end else None,
             "stop_reason": end.stop_reason if end else None,
         }
 
@@ -237,6 +247,9 @@ class ResponseWriter:
             body["usage"] = None
         body.update(extras)
         return server_sent(json.dumps(body, separators=(",", ":")))
+
+    def _finish_word(self, end: Completed) -> str:
+        return self._style.calls_word if end.calls_tools else end.finish_reason.value
 
     def _extensions(self, end: Completed) -> dict[str, Any]:
         return {"seed": self._started.seed, "speculation": speculation_object(end)}
@@ -252,10 +265,6 @@ def usage_object(usage: Usage, reasoning_tokens: int | None = None) -> dict[str,
     if reasoning_tokens is not None:
         counts["completion_tokens_details"] = {"reasoning_tokens": reasoning_tokens}
     return counts
-
-
-def _finish_word(end: Completed) -> str:
-    return "tool_calls" if end.calls_tools else end.finish_reason.value
 
 
 def speculation_object(end: Completed) -> dict[str, Any] | None:

@@ -195,5 +195,6 @@ class CompletionBody(CommonFields):
     """POST /v1/completions."""
 
     prompt: PromptField
+    best_of: int | None = None
     logprobs: int | None = None
     echo: bool | None = None

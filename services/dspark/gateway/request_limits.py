@@ -19,6 +19,7 @@ _GRAMMARS = (
     "structural_tag",
     "text",
     "tools",
+    "functions",
     "chat_template",
     "chat_template_kwargs",
 )
@@ -33,10 +34,10 @@ class RequestLimits:
     max_bias_entries: int
     max_grammar_chars: int
 
-    def check_n(self, n: Any) -> None:
+    def check_n(self, n: Any, field: str = "n") -> None:
         """Raises InvalidArgument for a number above the limit; other values are not judged."""
         if type(n) is int and n > self.max_choices:
-            raise InvalidArgument("n", f"may be at most {self.max_choices}")
+            raise InvalidArgument(field, f"may be at most {self.max_choices}")
 
     def check_bias(self, field: str, num_entries: int) -> None:
         _check_count(field, num_entries, self.max_bias_entries, "entries")
@@ -53,7 +54,8 @@ class RequestLimits:
 
     def check(self, fields: Mapping[str, Any]) -> None:
         """Raises InvalidArgument that names the field of a JSON body that is over a limit."""
-        self.check_n(fields.get("n"))
+        for name in ("n", "best_of"):
+            self.check_n(fields.get(name), name)
         self._check_prompts(fields.get("prompt"))
         stop = fields.get("stop")
         if isinstance(stop, list):

@@ -8,6 +8,7 @@ from typing import Any
 from dspark.gateway.generation_events import Completed, Started
 from dspark.gateway.openai_responses import speculation_object
 from dspark.gateway.responses_types import FunctionTool, ResponsesBody
+from dspark.gateway.service_tier import class_of_tier, tier_of_class
 from dspark.gateway.tool_choice import ToolChoice
 from dspark.sampling import FinishReason, Usage
 
@@ -21,6 +22,7 @@ def response_shell(
     body: ResponsesBody, model: str, response_id: str, created_at: int
 ) -> dict[str, Any]:
     """A response that has only begun: what was asked, with nothing of the answer."""
+    tier = body.service_tier and tier_of_class(class_of_tier(body.service_tier))
     return {
         "id": response_id,
         "object": "response",
@@ -35,7 +37,8 @@ def response_shell(
         "output": [],
         "parallel_tool_calls": body.parallel_tool_calls is not False,
         "previous_response_id": None,
-        "reasoning": {"effort": None, "summary": None},
+        "reasoning": {"effort": body.reasoning and body.reasoning.effort, "summary": None},
+        **({"service_tier": tier} if tier else {}),
         "store": False,
         "temperature": 1.0 if body.temperature is None else body.temperature,
         "text": {"format": _format_object(body)},
@@ -104,5 +107,5 @@ def _tool_object(tool: FunctionTool) -> dict[str, Any]:
         "name": tool.name,
         "description": tool.description,
         "parameters": tool.parameters,
-        "strict": False,
+        "strict": bool(tool.strict),
     }

@@ -15,12 +15,16 @@ from dspark.gateway.responses_conversation import conversation
 from dspark.gateway.responses_items import clean_tool, parsed_items
 from dspark.gateway.responses_types import ResponsesBody
 from dspark.gateway.structured_fields import format_wish
-from dspark.gateway.tool_choice import ChoiceMode, Tool, ToolChoice, check_tools
+from dspark.gateway.tool_choice import ChoiceMode, Tool, ToolChoice
 from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
 from dspark.gateway.unsupported_fields import drop_neutral
 
 # In how many objects and lists a tool's parameters stand in an event, and more.
 _MAX_AROUND = 8
+_NESTED = {
+    "reasoning": unsupported_fields.RESPONSES_THINKING,
+    "text": unsupported_fields.RESPONSES_TEXT,
+}
 _MAX_PAIRS, _MAX_KEY_CHARS, _MAX_VALUE_CHARS = 16, 64, 512
 
 
@@ -31,13 +35,13 @@ def parse_responses(fields: Mapping[str, Any]) -> ResponsesBody:
         kept["input"] = parsed_items(items)
     if isinstance(tools := kept.get("tools"), list):
         kept["tools"] = [clean_tool(tool, f"tools[{i}]") for i, tool in enumerate(tools)]
-    if isinstance(options := kept.get("text"), dict):
-        kept["text"] = drop_neutral(options, unsupported_fields.RESPONSES_TEXT, "text.")
+    for name, table in _NESTED.items():
+        if isinstance(options := kept.get(name), dict):
+            kept[name] = drop_neutral(options, table, f"{name}.")
     body = validated(ResponsesBody, kept)
     _check_metadata(body.metadata or {})
     if body.max_output_tokens is not None and body.max_output_tokens < 1:
         raise InvalidArgument("max_output_tokens", "must be at least 1")
-    check_tools(_tools(body), "tools", holder="")
     for index, tool in enumerate(body.tools or ()):
         _check_parameters(tool.parameters, f"tools[{index}].parameters")
     return body
@@ -56,17 +60,22 @@ def responses_request(body: ResponsesBody, request_id: str) -> ClientRequest:
     prompt = ChatPrompt(
         tuple(messages),
         "input",
+        effort_name="reasoning.effort",
+        function_holder="",
         tools=_tools(body),
         tool_choice=choice if is_chosen else None,
         parallel_tool_calls=body.parallel_tool_calls is not False or not body.tools,
         streams_arguments=bool(body.stream and body.tools),
+        reasoning_effort=None if body.reasoning is None else body.reasoning.effort,
     )
     client = client_request(body, prompt, body.max_output_tokens, request_id)
     return replace(client, structure=_structure(body))
 
 
 def _tools(body: ResponsesBody) -> tuple[Tool, ...]:
-    return tuple(Tool(t.name, t.description, t.parameters) for t in body.tools or ())
+    return tuple(
+        Tool(t.name, t.description, t.parameters, bool(t.strict)) for t in body.tools or ()
+    )
 
 
 def _structure(body: ResponsesBody) -> StructureWish | None:

@@ -57,6 +57,7 @@ class FunctionTool(Strict):
     name: Text
     description: Text | None = None
     parameters: dict[str, Any] | None = None
+    strict: bool | None = None
 
 
 class TextFormat(Strict):
@@ -73,6 +74,12 @@ class TextOptions(Strict):
     """How the answer's text is written."""
 
     format: TextFormat | None = None
+
+
+class ReasoningOptions(Strict):
+    """How much the model is to think."""
+
+    effort: Text | None = None
 
 
 def _check_tool_choice(value: Any) -> ToolChoice | None:
@@ -110,6 +117,7 @@ class ResponsesBody(CommonFields):
     instructions: Text | None = None
     max_output_tokens: int | None = None
     metadata: dict[Text, Text] | None = None
+    reasoning: ReasoningOptions | None = None
     text: TextOptions | None = None
     tools: list[FunctionTool] | None = None
     tool_choice: ToolChoiceField = None

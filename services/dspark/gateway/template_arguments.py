@@ -10,6 +10,7 @@ from dspark.gateway.chat_messages import template_messages
 from dspark.gateway.chat_template import TemplateText
 from dspark.gateway.client_request import ChatPrompt
 from dspark.gateway.field_path import field_path
+from dspark.gateway.reasoning_effort import effort_variables
 from dspark.gateway.tool_choice import Tool
 from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
 
@@ -47,13 +48,13 @@ def template_arguments(
     return {
         **asked,
         "messages": template_messages(prompt.messages, template.source),
-        "variables": _variables(prompt, template),
+        "variables": _variables(prompt, template) | effort_variables(prompt, template),
         "add_generation_prompt": generates is not False and not prompt.continue_final_message,
         "continue_final_message": prompt.continue_final_message,
     }
 
 
-def _variables(prompt: ChatPrompt, template: TemplateText) -> Mapping[str, Any]:
+def _variables(prompt: ChatPrompt, template: TemplateText) -> dict[str, Any]:
     path = prompt.path + VARIABLES
     for name in prompt.template_variables:
         field = field_path((path, name))

@@ -21,6 +21,8 @@ _CHAT_FIELDS = (
     "chat_template",
     "chat_template_kwargs",
     "tools",
+    "functions",
+    "reasoning_effort",
 )
 
 

@@ -32,11 +32,15 @@ class ToolChoice:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that can be called; ``parameters`` is a JSON schema of its arguments."""
+    """A function that can be called; ``parameters`` is a JSON schema of its arguments.
+
+    The arguments of a ``strict`` one meet it in every call.
+    """
 
     name: str
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
+    strict: bool = False
 
     def definition(self) -> dict[str, Any]:
         """As chat templates read it."""
@@ -48,7 +52,7 @@ class Tool:
         return {"type": "function", "function": function}
 
 
-def check_tools(tools: Sequence[Tool], path: str, holder: str = "function.") -> None:
+def check_tools(tools: Sequence[Tool], path: str, holder: str) -> None:
     """Raises InvalidArgument for a name that no tool can have or that two have, and for arguments
     that are no object.
 

@@ -32,24 +32,22 @@ _SHARED = _table(
         "logits_processors": ([],),
     },
     names=(
-        "best_of guided_decoding_backend guided_whitespace_pattern structural_tag "
+        "guided_decoding_backend guided_whitespace_pattern structural_tag "
         "truncate_prompt_tokens request_id kv_transfer_params vllm_xargs "
         "mm_processor_kwargs prompt_embeds"
     ),
 )
-COMPLETION = _table(_SHARED, {"best_of": (1,), "suffix": ("",)})
+COMPLETION = _table(_SHARED, {"suffix": ("",)})
 CHAT = _table(
     _SHARED,
     {
         "echo": (False,),
-        "functions": ([],),
-        "function_call": ("none", "auto"),
         "modalities": (["text"],),
         "store": (False,),
         "metadata": ({},),
     },
     names=(
-        "audio prediction reasoning_effort reasoning verbosity "
+        "best_of audio prediction reasoning verbosity "
         "web_search_options safety_identifier prompt_cache_key prompt_cache_retention"
     ),
 )
@@ -65,7 +63,6 @@ RESPONSES = _table(
         "background": (False,),
         "truncation": ("disabled",),
         "include": ([],),
-        "reasoning": ({},),
         "top_logprobs": (0,),
         "n": (1,),
         "stream_options": ({}, {"include_obfuscation": False}),
@@ -74,7 +71,8 @@ RESPONSES = _table(
         "max_tokens": (),
     },
     names=(
-        "response_format structured_outputs guided_json guided_regex guided_choice guided_grammar "
+        "best_of response_format structured_outputs "
+        "guided_json guided_regex guided_choice guided_grammar "
         "previous_response_id conversation prompt max_tool_calls safety_identifier logprobs "
         "prompt_cache_key prompt_cache_retention context_management moderation prompt_logprobs"
     ),
@@ -83,13 +81,11 @@ _STATUS = {"status": ("completed", "incomplete", "in_progress")}
 RESPONSES_ITEM = _table(_STATUS, names="phase")
 RESPONSES_CALL = _table(_STATUS, names="caller namespace")
 RESPONSES_REASONING = _table(_STATUS, {"summary": ([],), "encrypted_content": ("",)})
+RESPONSES_THINKING = _table(names="summary generate_summary context mode")
 RESPONSES_TEXT = _table(names="verbosity")
 RESPONSES_PART = _table({"annotations": ([],), "logprobs": ([],)})
-MESSAGE = _table({"annotations": ([],)}, names="refusal audio function_call")
-FUNCTION = _table({"strict": (False,)})
-RESPONSES_TOOL = _table(
-    FUNCTION, {"defer_loading": (False,)}, names="allowed_callers output_schema async"
-)
+MESSAGE = _table({"annotations": ([],)}, names="refusal audio")
+RESPONSES_TOOL = _table({"defer_loading": (False,)}, names="allowed_callers output_schema async")
 CONTENT_PART = _table(
     names="image_url input_audio video_url audio_url file refusal cache_control annotations"
 )

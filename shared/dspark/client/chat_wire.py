@@ -15,6 +15,7 @@ FLAGS = (
     "add_generation_prompt",
     "continue_final_message",
     "include_reasoning",
+    "reasoning_effort",
     "chat_template",
 )
 OPTIONS = (*FLAGS, "tools", "tool_choice", "chat_template_kwargs", "documents")
@@ -23,6 +24,7 @@ _MODES = {
     "auto": pb.TOOL_CHOICE_MODE_AUTO,
     "required": pb.TOOL_CHOICE_MODE_REQUIRED,
 }
+_TOOL_KEYS = ("name", "description", "parameters", "strict")
 _MESSAGE_KEYS = {"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"}
 
 
@@ -85,16 +87,18 @@ def _call(call: Any, where: str) -> pb.ToolCall:
 def _tool(tool: Any, where: str) -> pb.ToolDefinition:
     try:
         function = tool["function"]
-        if tool["type"] != "function" or set(function) - {"name", "description", "parameters"}:
+        if tool["type"] != "function" or set(function) - set(_TOOL_KEYS):
             raise ValueError
         parameters = function.get("parameters")
         return pb.ToolDefinition(
             name=function["name"],
             description=function.get("description"),
             parameters=None if parameters is None else _json(parameters, where),
+            strict=function.get("strict"),
         )
     except (TypeError, KeyError, ValueError, AttributeError):
-        shape = '{"type": "function", "function": {"name", "description", "parameters"}}'
+        keys = ", ".join(f'"{key}"' for key in _TOOL_KEYS)
+        shape = f'{{"type": "function", "function": {{{keys}}}}}'
         raise InvalidArgument(where, f"must be {shape}") from None
 
 

@@ -30,6 +30,7 @@ class ChatOptions(TypedDict, total=False):
     chat_template_kwargs: Mapping[str, Any] | None
     documents: Sequence[Mapping[str, Any]] | None
     include_reasoning: bool | None
+    reasoning_effort: str | None
 
 
 class GenerateOptions(ChatOptions, total=False):

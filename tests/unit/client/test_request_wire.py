@@ -77,7 +77,12 @@ def test_a_conversation_with_tools_in_the_shape_of_openai() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
     tool = {
         "type": "function",
-        "function": {"name": "f", "description": "d", "parameters": {"type": "object"}},
+        "function": {
+            "name": "f",
+            "description": "d",
+            "parameters": {"type": "object"},
+            "strict": True,
+        },
     }
     chat = request_to_proto(
         [
@@ -99,7 +104,7 @@ def test_a_conversation_with_tools_in_the_shape_of_openai() -> None:
     assert (made.id, made.name, made.arguments) == ("c1", "f", '{"a": 1}')
     assert (answer.tool_call_id, answer.name) == ("c1", "f")
     (offered,) = chat.tools
-    assert (offered.name, offered.description) == ("f", "d")
+    assert (offered.name, offered.description, offered.strict) == ("f", "d", True)
     assert offered.parameters == '{"type": "object"}'
     assert chat.tool_choice.function == "f"
     assert not chat.parallel_tool_calls and chat.HasField("parallel_tool_calls")

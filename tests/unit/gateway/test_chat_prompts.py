@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dspark.errors import InvalidArgument, UnsupportedField
-from dspark.gateway.chat_prompts import ChatPrompts, ChatSettings, LaidOutChat
+from dspark.gateway.chat_prompts import ChatPrompts, ChatSettings, LaidOutChat, tools_problem
 from dspark.gateway.chat_template import ChatTemplate, TemplateText
 from dspark.gateway.client_request import ChatMessage, ChatPrompt
 from dspark.gateway.parsing.call_formats import FORMATS
@@ -150,6 +150,99 @@ async def test_one_call_at_a_time_is_a_grammar_of_one() -> None:
     more = await _lay_out(tools=TOOLS, tool_choice=choice)
     assert one.structure != more.structure
     assert (await _lay_out(tools=TOOLS)).structure is None
+
+
+STRICT = (TOOLS[1], replace(TOOLS[0], strict=True))
+
+
+async def test_strict_functions_hold_calls_to_a_grammar_and_leave_text_free() -> None:
+    chat = await _lay_out(tools=STRICT)
+    assert chat.structure is not None
+    assert chat.structure.label == "tools[1].function.strict"
+    assert [part.label for part in chat.structure.parts] == ["tools[1].function.parameters"]
+    assert "TEXT" in chat.structure.output.text and "<[7]>" in chat.structure.output.text
+    none = ToolChoice(ChoiceMode.NONE)
+    assert (await _lay_out(tools=STRICT, tool_choice=none)).structure is None
+    forced = await _lay_out(tools=STRICT, tool_choice=ToolChoice(ChoiceMode.REQUIRED))
+    loose = (TOOLS[1], TOOLS[0])
+    assert forced == await _lay_out(tools=loose, tool_choice=ToolChoice(ChoiceMode.REQUIRED))
+
+
+async def test_strict_functions_need_marks_or_a_choice_that_forces_calls() -> None:
+    settings = ChatSettings("llama3")
+    error = await _refusal(tools=STRICT, settings=settings, path="chat.", function_holder="")
+    assert isinstance(error, UnsupportedField)
+    assert error.field == "chat.tools[1].strict"
+    forced = await _lay_out(tools=STRICT, tool_choice=NAMED, settings=settings)
+    assert forced.structure is not None
+
+
+@pytest.mark.parametrize("source", ["<think>\n", "<think>\n\n</think>"])
+async def test_a_forced_call_leaves_room_for_the_reasoning_that_may_come(source: str) -> None:
+    settings = ChatSettings(reasoning_parser="qwen3")
+    source = TEMPLATE + source
+    chat = await _lay_out(tools=TOOLS, tool_choice=NAMED, settings=settings, source=source)
+    assert chat.structure is not None
+    assert ("thought" in chat.structure.output.text) == ("</think>" not in source)
+
+
+EFFORT = "{{ messages | length }}"
+
+
+@pytest.mark.parametrize(
+    ("read", "effort", "text"),
+    [
+        ("{{ reasoning_effort }}", "high", "high"),
+        ("{{ reasoning_effort }}", "none", "none"),
+        ("{{ enable_thinking }}", "none", "False"),
+        ("{{ thinking }}{{ reasoning_effort }}", "none", "Falsenone"),
+        ("{{ thinking }}{{ reasoning_effort }}", "low", "low"),
+    ],
+)
+async def test_an_effort_is_what_the_template_reads_of_it(
+    read: str, effort: str, text: str
+) -> None:
+    chat = await _lay_out(source=EFFORT + read, reasoning_effort=effort)
+    assert chat.text == f"1{text}"
+
+
+@pytest.mark.parametrize(
+    ("read", "fields", "kind"),
+    [
+        ("", {"reasoning_effort": "low"}, UnsupportedField),
+        ("", {"reasoning_effort": "none"}, UnsupportedField),
+        ("{{ enable_thinking }}", {"reasoning_effort": "low"}, UnsupportedField),
+        ("{{ reasoning_effort }}", {"reasoning_effort": "much"}, InvalidArgument),
+        (
+            "{{ reasoning_effort }}",
+            {"reasoning_effort": "low", "template_variables": {"reasoning_effort": "high"}},
+            InvalidArgument,
+        ),
+    ],
+)
+async def test_an_effort_that_nothing_reads_is_named(
+    read: str, fields: dict[str, Any], kind: type[InvalidArgument]
+) -> None:
+    error = await _refusal(source=EFFORT + read, path="chat.", **fields)
+    assert type(error) is kind
+    assert error.field == "chat.reasoning_effort"
+
+
+@pytest.mark.parametrize(
+    ("parser", "source", "problem"),
+    [
+        ("hermes", TEMPLATE, ""),
+        ("auto", EFFORT, ""),
+        ("none", EFFORT, ""),
+        ("hermes", EFFORT, "the model's chat template has no place for tools"),
+        ("hermes", None, "the model has no chat template"),
+    ],
+)
+def test_a_parser_of_calls_that_no_template_brings_is_told_of(
+    parser: str, source: str | None, problem: str
+) -> None:
+    templates = None if source is None else ChatTemplates(ChatTemplate(source, {}))
+    assert tools_problem(ChatSettings(parser), templates) == problem
 
 
 async def test_a_template_for_tools_is_used_with_tools() -> None:

@@ -246,6 +246,7 @@ def test_an_unknown_or_misplaced_field_is_refused_by_name(
             "messages[1].content[0].bold",
         ),
         ("x", "messages[1]"),
+        ({**HELLO, "function_call": {}}, "messages[1].function_call.name"),
     ],
 )
 def test_a_bad_message_is_refused_by_path(message: Any, path: str) -> None:
@@ -258,7 +259,6 @@ def test_a_bad_message_is_refused_by_path(message: Any, path: str) -> None:
     ("message", "path"),
     [
         ({**HELLO, "refusal": "no"}, "messages[0].refusal"),
-        ({**HELLO, "function_call": {}}, "messages[0].function_call"),
         (
             {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]},
             "messages[0].content[0].type",

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
+from tokenizers import AddedToken
 
 from dspark.gateway.parsing.call_formats import FORMATS
 from dspark.gateway.parsing.call_parser import CallParser
-from dspark.gateway.parsing.tool_grammar import required_calls
+from dspark.gateway.parsing.think_tags import CLOSING, MARKS, OPENING, ReasoningSplitter, Stage
+from dspark.gateway.parsing.tool_grammar import marks_calls, required_calls, strict_calls
 from dspark.gateway.tool_choice import Tool
+from harness.byte_tokenizer import byte_tokenizer
 
 llguidance = pytest.importorskip("llguidance")
 
@@ -31,12 +37,37 @@ BOTH = {
 }
 
 
-def _takes(grammar: str, text: str) -> bool:
-    """Whether the grammar derives the whole text, byte by byte."""
-    tokenizer = llguidance.LLTokenizer("byte")
-    matcher = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(grammar))
+# Marks that may be special tokens, and a vocabulary in which they are.
+SPECIAL = ("[TOOL_CALLS]", "<tool_call>", "</tool_call>", *MARKS)
+IDS = {mark: 258 + index for index, mark in enumerate(SPECIAL)}
+STRICT = (replace(TOOLS[0], strict=True), TOOLS[1])
+MARKED = [name for name in FORMATS if marks_calls(name)]
+
+
+def _special_tokenizer() -> llguidance.LLTokenizer:
+    tokenizer = byte_tokenizer()
+    tokenizer.add_special_tokens([AddedToken(mark, special=True) for mark in SPECIAL])
+    assert [tokenizer.token_to_id(mark) for mark in SPECIAL] == list(IDS.values())
+    return llguidance.LLTokenizer(tokenizer.to_str(), eos_token=[256])
+
+
+TOKENIZERS = {False: llguidance.LLTokenizer("byte"), True: _special_tokenizer()}
+
+
+def _ids(text: str, special: bool) -> list[int]:
+    """The text's bytes, where ``special`` with each mark as the token that it is."""
+    if not special:
+        return list(text.encode())
+    pieces = re.split(f"({'|'.join(map(re.escape, SPECIAL))})", text)
+    return [i for piece in pieces for i in ([IDS[piece]] if piece in IDS else piece.encode())]
+
+
+def _takes(grammar: str, text: str, special: bool = False) -> bool:
+    """Whether the grammar derives the whole text, byte by byte but for marks that are tokens."""
+    lark = llguidance.LLMatcher.grammar_from_lark(grammar)
+    matcher = llguidance.LLMatcher(TOKENIZERS[special], lark)
     assert not matcher.is_error(), matcher.get_error()
-    ids = list(text.encode())
+    ids = _ids(text, special)
     return matcher.validate_tokens(ids) == len(ids) and _ends(matcher, ids)
 
 
@@ -46,6 +77,17 @@ def _ends(matcher: llguidance.LLMatcher, ids: list[int]) -> bool:
 
 def _grammar(name: str, *tools: Tool, several: bool = True) -> str:
     return required_calls(name, tools, allows_several=several, special_id=lambda mark: None)
+
+
+def _strict(name: str, stage: Stage, special: bool) -> str:
+    special_id = IDS.get if special else lambda mark: None
+    return strict_calls(name, STRICT, allows_several=True, special_id=special_id, reasoning=stage)
+
+
+def _split(text: str, stage: Stage) -> tuple[str, str]:
+    splitter = ReasoningSplitter(stage)
+    parts = splitter.push(text), splitter.flush()
+    return "".join(p.reasoning for p in parts), "".join(p.content for p in parts)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -78,7 +120,7 @@ def test_a_mark_that_is_a_special_token_is_asked_for_by_its_id() -> None:
     assert '"[TOOL_CALLS]"' in grammar
     ids = {"[TOOL_CALLS]": 5}
     grammar = required_calls("mistral", TOOLS, allows_several=False, special_id=ids.get)
-    assert grammar.startswith('start: <[5]> "[" call "]"')
+    assert grammar.startswith('start: calls\ncalls: <[5]> "[" call "]"\n')
 
 
 @pytest.mark.parametrize("parameters", [{}, {"properties": {"a": {"type": "integer"}}}])
@@ -89,3 +131,69 @@ def test_arguments_are_an_object_though_their_schema_forgets_to_say(
     assert _takes(grammar, '{"name": "f", "parameters": {"a": 1}}')
     assert not _takes(grammar, '{"name": "f", "parameters": [1]}')
     assert not _takes(grammar, '{"name": "f", "parameters": 1}')
+
+
+# For each stage in which an answer begins: what it may think, and what it may not.
+THOUGHTS = {
+    Stage.CONTENT: (("",), (f"{OPENING}hm{CLOSING}",)),
+    Stage.OPENING: (("", f"{OPENING}\nhm\n{CLOSING}\n\n"), (f"hm{CLOSING}", f"{OPENING}hm")),
+    Stage.REASONING: ((f"hm{CLOSING}\n\n", CLOSING, f"{OPENING}hm{CLOSING}"), ("", "hm")),
+}
+BOTH_KINDS = pytest.mark.parametrize("special", [False, True])
+
+
+@BOTH_KINDS
+@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize("name", FORMATS)
+def test_reasoning_comes_before_calls_that_are_forced(
+    name: str, stage: Stage, special: bool
+) -> None:
+    special_id = IDS.get if special else lambda mark: None
+    grammar = required_calls(
+        name, TOOLS, allows_several=True, special_id=special_id, reasoning=stage
+    )
+    allowed, refused = THOUGHTS[stage]
+    for thought in allowed:
+        assert _takes(grammar, thought + BOTH[name], special), thought
+        assert _split(thought + BOTH[name], stage)[1] == BOTH[name]
+        assert not _takes(grammar, f"{thought}Well: {WEATHER[name]}", special)
+    for thought in refused:
+        assert not _takes(grammar, thought + WEATHER[name], special), thought
+
+
+@BOTH_KINDS
+@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize("name", MARKED)
+def test_strict_calls_stand_in_free_text(name: str, stage: Stage, special: bool) -> None:
+    grammar = _strict(name, stage, special)
+    mark = FORMATS[name].marks[0]
+    # A mark in a thought begins no call; one that is a token is no word of a thought.
+    thought = f"a {'' if special else mark} b{CLOSING}"
+    opening = OPENING if stage is Stage.OPENING else ""
+    before = "" if stage is Stage.CONTENT else opening + thought
+    wrong = WEATHER[name].replace('"Rome"', "3")
+    for text in ("", "Hello < [ {", WEATHER[name], f"So: {BOTH[name]} and {BOTH[name]}\n"):
+        assert _takes(grammar, before + text, special), text
+    for text in (wrong, f"So: {BOTH[name]} and {wrong}", f"{mark}x", f"So {mark}"):
+        assert not _takes(grammar, before + text, special), text
+
+
+@BOTH_KINDS
+@pytest.mark.parametrize("name", MARKED)
+def test_reasoning_may_be_all_of_an_answer_with_strict_calls(name: str, special: bool) -> None:
+    assert _takes(_strict(name, Stage.REASONING, special), "hm", special)
+    assert _takes(_strict(name, Stage.OPENING, special), f"{OPENING}hm", special)
+    assert _takes(_strict(name, Stage.OPENING, special), f"hm {WEATHER[name]}", special)
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_arguments_of_functions_that_are_not_strict_are_any_object(name: str) -> None:
+    tools = (TOOLS[0], replace(TOOLS[1], strict=True))
+    grammar = strict_calls(name, tools, allows_several=True, special_id=lambda mark: None)
+    assert _takes(grammar, WEATHER[name].replace('"Rome"', "3"))
+    assert not _takes(grammar, WEATHER[name].replace('{"city": "Rome"}', "3"))
+
+
+def test_calls_that_nothing_marks_cannot_be_strict_in_free_text() -> None:
+    with pytest.raises(ValueError, match="llama3"):
+        strict_calls("llama3", STRICT, allows_several=True, special_id=lambda mark: None)

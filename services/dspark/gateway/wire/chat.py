@@ -26,6 +26,7 @@ def chat_from_proto(chat: pb.ChatPrompt) -> ChatPrompt:
     return ChatPrompt(
         messages=tuple(map(_message, chat.messages)),
         path=PATH,
+        function_holder="",
         tools=tuple(_tool(tool, f"{PATH}tools[{i}]") for i, tool in enumerate(chat.tools)),
         tool_choice=_choice(chat.tool_choice) if chat.HasField("tool_choice") else None,
         parallel_tool_calls=not chat.HasField("parallel_tool_calls") or chat.parallel_tool_calls,
@@ -41,6 +42,7 @@ def chat_from_proto(chat: pb.ChatPrompt) -> ChatPrompt:
             _object(text, f"{PATH}documents[{i}]") for i, text in enumerate(chat.documents)
         ),
         template=chat.chat_template,
+        reasoning_effort=chat.reasoning_effort or None,
         include_reasoning=not chat.HasField("include_reasoning") or chat.include_reasoning,
     )
 
@@ -67,7 +69,8 @@ def _tool(tool: pb.ToolDefinition, path: str) -> Tool:
     parameters = None
     if tool.HasField("parameters"):
         parameters = _object(tool.parameters, f"{path}.parameters")
-    return Tool(tool.name, tool.description if tool.HasField("description") else None, parameters)
+    description = tool.description if tool.HasField("description") else None
+    return Tool(tool.name, description, parameters, tool.strict)
 
 
 def _choice(choice: pb.ToolChoice) -> ToolChoice:
