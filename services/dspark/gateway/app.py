@@ -19,6 +19,7 @@ from dspark.gateway import openapi_schemas as schemas
 from dspark.gateway.api_key_middleware import ApiKeyMiddleware, open_paths
 from dspark.gateway.completion_routes import CompletionRoutes
 from dspark.gateway.disconnect import ClientGone
+from dspark.gateway.documentation_page import add_documentation
 from dspark.gateway.gateway import Gateway
 from dspark.gateway.http_errors import CLIENT_GONE_STATUS, error_body, response_of
 from dspark.gateway.openai_chat_types import ChatBody
@@ -56,6 +57,7 @@ def make_app(gateway: Gateway, grpc_port: int | None) -> FastAPI:
     """All routes, with every error in OpenAI's shape."""
     app = FastAPI(
         title="DSpark",
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         middleware=[
@@ -74,6 +76,7 @@ def make_app(gateway: Gateway, grpc_port: int | None) -> FastAPI:
     )
     _add_posts(app, gateway)
     _add_gets(app, StatusRoutes(gateway, grpc_port))
+    add_documentation(app)
     if gateway.api_keys.are_needed:
         bearer_security(app.openapi(), sorted(open_paths(_is_metrics_open(gateway))))
     return app
