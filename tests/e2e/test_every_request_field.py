@@ -15,14 +15,20 @@ import pytest
 from dspark.gateway import unsupported_fields
 from dspark.gateway.openai_chat_types import ChatBody
 from dspark.gateway.openai_types import CompletionBody
+from dspark.gateway.responses_types import ResponsesBody
+from harness.openai_replies import Reply, Response
 from harness.served import Served
 
 pytestmark = pytest.mark.e2e
 
 Fields = Mapping[str, Any]
-COMPLETIONS, CHAT = "completions", "chat/completions"
-BODIES = {COMPLETIONS: CompletionBody, CHAT: ChatBody}
-REFUSED = {COMPLETIONS: unsupported_fields.COMPLETION, CHAT: unsupported_fields.CHAT}
+COMPLETIONS, CHAT, RESPONSES = "completions", "chat/completions", "responses"
+BODIES = {COMPLETIONS: CompletionBody, CHAT: ChatBody, RESPONSES: ResponsesBody}
+REFUSED = {
+    COMPLETIONS: unsupported_fields.COMPLETION,
+    CHAT: unsupported_fields.CHAT,
+    RESPONSES: unsupported_fields.RESPONSES,
+}
 # What the model ends with, and a special token that is text where it is asked for.
 END, TURN = 1, 257
 FEW = list(range(97, 105))
@@ -38,42 +44,16 @@ BASE: Fields = {
 PROMPTS: Mapping[str, Fields] = {
     COMPLETIONS: {"prompt": "abcd" * 16},
     CHAT: {"messages": [{"role": "user", "content": "abcd" * 16}]},
+    RESPONSES: {
+        "input": "abcd" * 16,
+        "max_output_tokens": 16,
+        "max_tokens": None,
+        "return_token_ids": None,
+    },
 }
 ON, OFF = {"policy": "fixed", "max_draft_tokens": 7}, {"enabled": False}
 ANY = {"allowed_token_ids": None}
 ENDS = {"allowed_token_ids": [98, END], "logit_bias": {str(END): 100}, "ignore_eos": False}
-
-
-class Reply:
-    """A successful answer; ``base`` is the one to BASE alone."""
-
-    def __init__(self, body: dict[str, Any], base: Reply | None = None) -> None:
-        self.body = body
-        self.choice = body["choices"][0]
-        self.base = base or self
-
-    @property
-    def ids(self) -> list[int]:
-        return list(self.choice["token_ids"])
-
-    @property
-    def text(self) -> str:
-        choice = self.choice
-        return str(choice["text"] if "text" in choice else choice["message"]["content"])
-
-    @property
-    def prompt_ids(self) -> list[int]:
-        return list(self.body["prompt_token_ids"])
-
-    @property
-    def cached(self) -> int:
-        return int(self.body["usage"]["prompt_tokens_details"]["cached_tokens"])
-
-    @property
-    def told(self) -> Any:
-        """What must not depend on speculation."""
-        changing = ("speculation", "usage", "seed")
-        return [{k: v for k, v in c.items() if k not in changing} for c in self.body["choices"]]
 
 
 Check = Callable[[Reply], bool]
@@ -93,6 +73,23 @@ def other_prompt(reply: Reply) -> bool:
 
 def only(*ids: int) -> Check:
     return lambda reply: set(reply.ids) == set(ids)
+
+
+def longer_prompt(reply: Reply) -> bool:
+    return _prompt_of(reply) > _prompt_of(reply.base)
+
+
+def shorter_prompt(reply: Reply) -> bool:
+    return _prompt_of(reply) < _prompt_of(reply.base)
+
+
+def _prompt_of(reply: Reply) -> int:
+    assert isinstance(reply, Response)
+    return reply.num_prompt_tokens
+
+
+def tokens(count: int, text: str) -> Check:
+    return lambda r: isinstance(r, Response) and (r.num_tokens, r.text) == (count, text)
 
 
 SCHEMA = {
@@ -154,6 +151,7 @@ EFFECTS: dict[str, tuple[Fields, Any, Check]] = {
 EFFECTS_OF: dict[str, dict[str, tuple[Fields, Any, Check]]] = {
     COMPLETIONS: EFFECTS
     | {
+        "best_of": ({}, 3, lambda r: r.body["usage"]["completion_tokens"] == 48),
         "echo": ({}, True, lambda r: r.text.startswith("abcd" * 16)),
         "logprobs": ({}, 2, lambda r: len(r.choice["logprobs"]["token_logprobs"]) == 16),
         "prompt": ({}, "xyz", other_prompt),
@@ -176,6 +174,24 @@ EFFECTS_OF: dict[str, dict[str, tuple[Fields, Any, Check]]] = {
             lambda r: len(r.choice["logprobs"]["content"][0]["top_logprobs"]) == 2,
         ),
     },
+    RESPONSES: {n: e for n, e in EFFECTS.items() if n not in unsupported_fields.RESPONSES}
+    | {
+        # A chat has the same prompt, and has been asked with the salt of the others.
+        "cache_salt": ({}, "apart too", EFFECTS["cache_salt"][2]),
+        "input": ({}, "xyz", shorter_prompt),
+        "instructions": ({}, "xyz", longer_prompt),
+        "max_output_tokens": ({}, 3, lambda r: len(r.ids) == 3),
+        "metadata": ({}, {"a": "b"}, lambda r: same(r) and r.body["metadata"] == {"a": "b"}),
+        "min_tokens": (ENDS, 5, tokens(6, "bbbbb")),
+        "parallel_tool_calls": ({}, False, lambda r: r.body["parallel_tool_calls"] is False),
+        "stop": ({"allowed_token_ids": [98]}, "bb", tokens(2, "")),
+        "stop_token_ids": ({"allowed_token_ids": [98]}, [98], tokens(1, "")),
+        "text": (
+            ANY,
+            {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA}},
+            OBJECT,
+        ),
+    },
 }
 # What this model has no use for, and what is no other model's.
 REFUSALS: dict[str, dict[str, tuple[Any, int]]] = {
@@ -188,6 +204,15 @@ REFUSALS: dict[str, dict[str, tuple[Any, int]]] = {
         "include_reasoning": (False, 400),
         "tool_choice": ("required", 400),
         "tools": ([{"type": "function", "function": {"name": "f"}}], 400),
+        "functions": ([{"name": "f"}], 400),
+        "function_call": ({"name": "f"}, 400),
+        "reasoning_effort": ("low", 400),
+    },
+    RESPONSES: {
+        "model": ("other", 404),
+        "reasoning": ({"effort": "low"}, 400),
+        "tool_choice": ("required", 400),
+        "tools": ([{"type": "function", "name": "f"}], 400),
     },
 }
 # Their effect is the form of the answer, which has a test of its own.
@@ -196,7 +221,7 @@ STREAMED = {"stream", "stream_options"}
 
 def post(server: Served, surface: str, *parts: Fields) -> httpx.Response:
     fields: dict[str, Any] = {}
-    for part in (PROMPTS[surface], BASE, *parts):
+    for part in (BASE, PROMPTS[surface], *parts):
         fields |= part
     return httpx.post(f"{server.url}/v1/{surface}", json=fields, timeout=60)
 
@@ -204,7 +229,7 @@ def post(server: Served, surface: str, *parts: Fields) -> httpx.Response:
 def reply_of(server: Served, surface: str, *parts: Fields, base: Reply | None = None) -> Reply:
     response = post(server, surface, *parts)
     assert response.status_code == 200, response.text
-    return Reply(response.json(), base)
+    return (Response if surface == RESPONSES else Reply)(response.json(), base)
 
 
 def cases(tables: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
@@ -213,16 +238,18 @@ def cases(tables: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("surface", BODIES)
 def test_no_field_is_left_out(surface: str) -> None:
-    known = set(EFFECTS_OF[surface]) | set(REFUSALS[surface]) | STREAMED
-    assert known == set(BODIES[surface].model_fields)
-    assert not known & set(REFUSED[surface])
+    refused, fields = set(REFUSED[surface]), set(BODIES[surface].model_fields)
+    known = set(EFFECTS_OF[surface]) | set(REFUSALS[surface]) | STREAMED - refused
+    # The Responses API has some that it shares with the others and refuses.
+    assert known == fields - refused
+    assert surface == RESPONSES or not fields & refused
 
 
 @pytest.mark.parametrize(("surface", "name"), cases(EFFECTS_OF))
 def test_a_field_has_its_effect_on_and_off(server: Served, surface: str, name: str) -> None:
     needs, value, has_effect = EFFECTS_OF[surface][name]
     field = {name: value}
-    neutral = needs | {"return_token_ids": True}
+    neutral = needs if surface == RESPONSES else needs | {"return_token_ids": True}
     reply_of(server, surface, neutral)
     base = reply_of(server, surface, neutral, {"speculation": OFF})
     if name == "speculation":
@@ -252,7 +279,7 @@ def test_what_is_not_honoured_is_refused_by_name(server: Served, surface: str, n
     assert response.json()["error"]["param"] == name
 
 
-@pytest.mark.parametrize("surface", BODIES)
+@pytest.mark.parametrize("surface", [COMPLETIONS, CHAT])
 def test_a_stream_is_the_same_answer(server: Served, surface: str) -> None:
     whole = reply_of(server, surface)
     streamed = post(server, surface, {"stream": True, "stream_options": {"include_usage": True}})
@@ -263,3 +290,14 @@ def test_a_stream_is_the_same_answer(server: Served, surface: str) -> None:
     assert [i for c in choices for i in c.get("token_ids", ())] == whole.ids
     assert sum(choice["finish_reason"] is not None for choice in choices) == 1
     assert events[-1]["usage"]["completion_tokens"] == len(whole.ids)
+
+
+def test_a_stream_of_the_responses_api_is_the_same_answer(server: Served) -> None:
+    whole = reply_of(server, RESPONSES)
+    streamed = post(server, RESPONSES, {"stream": True})
+    lines = [line for line in streamed.text.splitlines() if line.startswith("data: ")]
+    events = [json.loads(line.removeprefix("data: ")) for line in lines]
+    deltas = [e["delta"] for e in events if e["type"] == "response.output_text.delta"]
+    assert "".join(deltas) == whole.text
+    assert events[-1]["type"] == "response.incomplete"
+    assert Response(events[-1]["response"]).told == whole.told
