@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +80,13 @@ class PrefixCache:
         self._pool.retain(block)
         self._block_by_hash[chain] = block
         self._hash_by_block[block] = chain
+
+    def forget(self, blocks: Iterable[int]) -> None:
+        """Let nobody find these blocks, which are in use, from now on."""
+        for block in blocks:
+            if block in self._hash_by_block:
+                self._pool.discard(block)
+                self._forget(block)
 
     def _forget(self, block: int) -> None:
         del self._block_by_hash[self._hash_by_block.pop(block)]
