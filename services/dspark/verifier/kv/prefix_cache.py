@@ -26,7 +26,8 @@ class PrefixCache:
 
     The chain starts from the model's digest, the kernel class, the block size and the tenant's
     salt, so a block is found only for the same model, arithmetic and tenant. Blocks enter when
-    their tokens are committed and their K/V is written, never earlier.
+    their tokens are committed and their K/V is written, never earlier, and leave when their K/V
+    turns out to be bad.
     """
 
     def __init__(
