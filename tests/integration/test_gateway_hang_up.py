@@ -30,10 +30,19 @@ async def _reach(stack: GatewayStack, num_tokens: int) -> None:
         await asyncio.sleep(0.005)
 
 
-async def _http_hang_up(stack: GatewayStack, num_tokens: int, stream: bool) -> None:
+BODIES: dict[str, dict[str, Any]] = {
+    "completions": {"prompt": "hi", "max_tokens": 100},
+    "chat/completions": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 90},
+    "responses": {"input": "hi", "max_output_tokens": 90},
+}
+
+
+async def _http_hang_up(
+    stack: GatewayStack, num_tokens: int, stream: bool, path: str = "completions"
+) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", stack.server.http_port)
-    body = json.dumps({"prompt": "hi", "max_tokens": 100, "stream": stream}).encode()
-    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    body = json.dumps({**BODIES[path], "stream": stream}).encode()
+    head = f"POST /v1/{path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
     await _reach(stack, num_tokens)
     if stream and num_tokens:
@@ -48,6 +57,22 @@ async def _http_stream(stack: GatewayStack, num_tokens: int) -> None:
 
 async def _http_whole(stack: GatewayStack, num_tokens: int) -> None:
     await _http_hang_up(stack, num_tokens, stream=False)
+
+
+async def _chat_stream(stack: GatewayStack, num_tokens: int) -> None:
+    await _http_hang_up(stack, num_tokens, stream=True, path="chat/completions")
+
+
+async def _chat_whole(stack: GatewayStack, num_tokens: int) -> None:
+    await _http_hang_up(stack, num_tokens, stream=False, path="chat/completions")
+
+
+async def _response_stream(stack: GatewayStack, num_tokens: int) -> None:
+    await _http_hang_up(stack, num_tokens, stream=True, path="responses")
+
+
+async def _response_whole(stack: GatewayStack, num_tokens: int) -> None:
+    await _http_hang_up(stack, num_tokens, stream=False, path="responses")
 
 
 async def _grpc_cancel(stack: GatewayStack, num_tokens: int) -> None:
@@ -71,7 +96,19 @@ def _grpc_call(channel: aio.Channel) -> Any:
     return pb_grpc.InferenceServiceStub(channel).Generate(request)
 
 
-@pytest.mark.parametrize("hang_up", [_http_stream, _http_whole, _grpc_cancel, _grpc_channel_lost])
+HANG_UPS = [
+    _http_stream,
+    _http_whole,
+    _chat_stream,
+    _chat_whole,
+    _response_stream,
+    _response_whole,
+    _grpc_cancel,
+    _grpc_channel_lost,
+]
+
+
+@pytest.mark.parametrize("hang_up", HANG_UPS)
 @pytest.mark.parametrize(("script", "num_tokens"), [(QUEUED, 0), (FIRST_TOKEN, 1), (MID_STREAM, 5)])
 async def test_hanging_up_cancels_the_scheduler_call(
     stack: GatewayStack, hang_up: HangUp, script: Script, num_tokens: int

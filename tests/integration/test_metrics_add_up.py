@@ -175,6 +175,29 @@ async def test_sums_over_requests_are_the_counters(stack: TracedStack) -> None:
     check_requests(answers, scrapes)
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+async def test_every_limit_is_delivered_told_of_and_counted(
+    stack: TracedStack, temperature: float
+) -> None:
+    """Runs of candidates that reach beyond the limit change nothing in what counts up to it."""
+    fields = {"temperature": temperature, "seed": 3, "logprobs": 1, "return_token_ids": True}
+    longest = await complete(stack, prompt=PROMPTS[0], max_tokens=24, **fields)
+    # The sources follow the greedy text.
+    assert longest["speculation"]["accepted"] > 0 or temperature
+    whole = longest["choices"][0]
+    logprobs = whole["logprobs"]["token_logprobs"]
+    for limit in range(1, 24):
+        answer = await complete(stack, prompt=PROMPTS[0], max_tokens=limit, **fields)
+        (choice,) = answer["choices"]
+        assert choice["token_ids"] == whole["token_ids"][:limit]
+        assert choice["logprobs"]["token_logprobs"] == logprobs[:limit]
+        assert answer["usage"]["completion_tokens"] == limit
+        assert (len(choice["token_ids"]), choice["finish_reason"]) == (limit, "length")
+    scrapes, delivered = await scrape_all(stack), sum(range(1, 25))
+    assert scrapes.gateway.sum("vllm:generation_tokens_total") == delivered
+    assert scrapes.verifier.sum("dspark_verifier_committed_tokens_total") == delivered
+
+
 async def test_both_fronts_count_alike(stack: TracedStack) -> None:
     async with AsyncClient(stack.grpc_target) as client:
         completion = await client.generate("by gRPC", max_tokens=9, ignore_eos=True)

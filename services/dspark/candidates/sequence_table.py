@@ -78,9 +78,9 @@ class SequenceTable:
     def end(self, end: SequenceEnd) -> None:
         """Release the sequence; one of an older epoch than known is ignored."""
         known = self._live.get(end.request_id)
-        if known is None:
+        if known is None or known.epoch < end.epoch:
             self._bury(end)
-        elif end.epoch >= known.epoch:
+        if known is not None and known.epoch <= end.epoch:
             self._drop(known, completed=end.completed and end.epoch == known.epoch)
 
     def reclaim(self) -> int:
@@ -144,7 +144,8 @@ class SequenceTable:
         self._on_release(sequence, completed)
 
     def _bury(self, end: SequenceEnd) -> None:
-        self._tombstones[end.request_id] = (end.epoch, self._clock())
+        epoch, _ = self._tombstones.get(end.request_id, (end.epoch, 0.0))
+        self._tombstones[end.request_id] = (max(epoch, end.epoch), self._clock())
         self._tombstones.move_to_end(end.request_id)
         if len(self._tombstones) > MAX_TOMBSTONES:
             self._tombstones.popitem(last=False)

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from dspark.errors import Draining
-from dspark.gateway.generation_events import Event
+from dspark.gateway.generation_events import Completed, Event
 from dspark.gateway.request_trace import leave_trace
 from dspark.gateway.text_assembly import TextChunk
 
@@ -24,7 +24,7 @@ class ChoiceEvent:
 @dataclass(frozen=True, slots=True)
 class ChoiceStream:
     """The events of one choice, which begins when ``after`` is set; ``computed`` is set by its
-    first tokens, for then its prompt's K/V is there to be shared."""
+    first tokens, for then its prompt's K/V is there to be shared, or by an end without tokens."""
 
     events: AsyncGenerator[Event, None]
     after: asyncio.Event | None = None
@@ -74,7 +74,7 @@ async def _pump(index: int, stream: ChoiceStream, queue: _Queue, room: asyncio.S
         async for event in events:
             await room.acquire()
             queue.put_nowait(ChoiceEvent(index, event))
-            if stream.computed is not None and isinstance(event, TextChunk):
+            if stream.computed is not None and isinstance(event, TextChunk | Completed):
                 stream.computed.set()
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspark.logprobs import TokenLogprobs
+from dspark.sampling import FinishReason
 from dspark.step import WorkResult, WorkStatus
 from dspark.verifier.entry_logprobs import (
     committed_logprobs,
@@ -96,7 +97,10 @@ class Committer:
         sequence = entry.sequence
         sequence.tokens.extend(walked.committed_token_ids)
         sequence.num_computed = entry.end + len(walked.accepted_nodes)
-        if sequence.uses_prefix_cache:
+        if _is_sick(walked):
+            # Its K/V may be as bad as the logits, and so may what earlier passes wrote.
+            self._cache.forget(sequence.table.blocks)
+        elif sequence.uses_prefix_cache:
             self._remember_full_blocks(sequence)
         if walked.finish_reason is not None:
             self._sequences.drop(sequence)
@@ -120,6 +124,11 @@ def _walk(entry: ScheduledWork, logits: NDArray[np.float32]) -> WalkResult:
     return walk(
         entry.tree, logits, sequence.sampler, sequence.stop_rules(), base_len=sequence.num_tokens
     )
+
+
+def _is_sick(walked: WalkResult) -> bool:
+    """Whether the model gave a row from which no token can be drawn."""
+    return walked.finish_reason is FinishReason.ERROR and not walked.no_token_left
 
 
 def _result(

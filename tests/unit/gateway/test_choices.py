@@ -10,10 +10,10 @@ import pytest
 from dspark.errors import Draining, InvalidArgument, QueueFull
 from dspark.gateway.choice_streams import ChoiceStream, interleaved
 from dspark.gateway.choices import check_choices, choice_requests, choice_seed
-from dspark.gateway.generation_events import Event
+from dspark.gateway.generation_events import Completed, Event
 from dspark.gateway.text_assembly import TextChunk
 from dspark.gateway.token_source import GenerationRequest
-from dspark.sampling import SamplingParams
+from dspark.sampling import FinishReason, SamplingParams, Usage
 
 # What clients have written down: these may never change.
 KNOWN_SEEDS = {
@@ -103,6 +103,17 @@ async def test_a_choice_begins_when_the_prompt_of_the_first_is_computed() -> Non
     events = [item async for item in interleaved([second, first])]
     assert (events[0].index, events[0].event) == (1, TextChunk("a"))
     assert len(events) == 4
+
+
+async def test_an_end_without_tokens_lets_the_other_choices_begin() -> None:
+    async def nothing() -> AsyncGenerator[Event]:
+        yield Completed(FinishReason.STOP, None, Usage(1, 0), None, None)
+
+    played, computed = Played(), asyncio.Event()
+    second = ChoiceStream(played.stream("cd"), after=computed)
+    async with asyncio.timeout(5):
+        merged = interleaved([ChoiceStream(nothing(), computed=computed), second])
+        assert [item.index async for item in merged] == [0, 1, 1]
 
 
 async def test_a_failure_ends_all_choices() -> None:

@@ -90,6 +90,33 @@ def test_every_option_changes_the_tokens(option: str, temperature: float) -> Non
     assert plain(params_of(option, temperature)).token_ids != plain(neutral).token_ids
 
 
+@pytest.mark.parametrize("ignore_eos", [False, True])
+@pytest.mark.parametrize("drafter", ["oracle", "branchy", "adversary"])
+@pytest.mark.parametrize("offset", range(6))
+def test_an_end_inside_a_run_counts_from_the_fewest_tokens_on(
+    offset: int, drafter: str, ignore_eos: bool
+) -> None:
+    """A token that plain decoding really gives is an end, or may be none yet."""
+    free = SamplingParams(temperature=0.0, max_tokens=16, ignore_eos=True)
+    end = frozenset({plain(free).token_ids[offset]})
+    for name in ("eos", "stop token"):
+        eos, stops = (end, frozenset()) if name == "eos" else (frozenset(), end)
+        for min_tokens in {0, 1, offset, offset + 1, offset + 2, 9, 16}:
+            params = replace(
+                free, ignore_eos=ignore_eos, stop_token_ids=stops, min_tokens=min_tokens
+            )
+            wanted = decode_plainly(MODEL.next_logits, PROMPT, params, eos)
+            known = KnownText(PROMPT + wanted.token_ids, MODEL.vocab_size)
+            request = Client("a", PROMPT, params, getattr(known, drafter))
+            engine, _ = fake_engine(eos_token_ids=eos)
+            Driver(engine).run(request)
+            assert request.committed == wanted.token_ids
+            assert request.finish_reason is wanted.finish_reason
+            ends = end if name == "stop token" or not ignore_eos else frozenset()
+            assert not ends & set(request.committed[:min_tokens])
+            assert engine.pool.num_in_use == 0
+
+
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("use_prefix_cache", [True, False])

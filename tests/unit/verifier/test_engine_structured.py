@@ -154,6 +154,36 @@ def test_a_grammar_that_compiles_holds_up_nobody() -> None:
     assert tuple(late.committed) in WORDS or late.committed[-1] == END
 
 
+@pytest.mark.parametrize("leaves", [True, False], ids=["leaves", "comes back"])
+def test_a_request_may_leave_while_its_grammar_compiles(leaves: bool) -> None:
+    may_end = threading.Event()
+
+    def compile_late(output: StructuredOutput) -> Matcher:
+        assert may_end.wait(30)
+        return compile_finite(output)
+
+    structures = GrammarCompiler(compile_late, max_cached=4)
+    engine, _ = fake_engine(model=FakeModel(VOCAB), structures=structures)
+    stack = Driver(engine)
+    client = Client("r", [1, 2, 3], sampling(0.0), lambda token_ids: chain([9, 9], "s"))
+    stack.admit(client)
+    stack.work(client)
+    assert client.committed == []
+    stack.step(releases=(client.ref(),))
+    assert (len(engine.sequences), engine.pool.num_in_use) == (0, 0)
+    if not leaves:
+        client.epoch += 1
+        stack.admit(client)
+    may_end.set()
+    structures.wait(5)
+    if not leaves:
+        stack.finish(client)
+        text = tuple(client.committed)
+        assert (text[:-1] if text[-1] == END else text) in WORDS
+    assert (len(engine.sequences), engine.pool.num_in_use) == (0, 0)
+    assert structures.num_cached == 1
+
+
 def test_a_grammar_that_does_not_compile_ends_its_own_request() -> None:
     stack = driver()
     bad = Client("bad", [1, 2], sampling(0.0, structured=BAD))

@@ -98,6 +98,11 @@ class BlockPool:
         assert self._ref_counts[block] > 0, "only a block in use has content to retain"
         self._retained.add(block)
 
+    def discard(self, block: int) -> None:
+        """Keep the content of a block in use no longer than its owners do."""
+        assert self._ref_counts[block] > 0, "what is cached is evicted instead"
+        self._retained.discard(block)
+
     def _evict(self) -> None:
         block, _ = self._cached.popitem(last=False)
         self._retained.discard(block)

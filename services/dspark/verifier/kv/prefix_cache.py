@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,8 @@ class PrefixCache:
 
     The chain starts from the model's digest, the kernel class, the block size and the tenant's
     salt, so a block is found only for the same model, arithmetic and tenant. Blocks enter when
-    their tokens are committed and their K/V is written, never earlier.
+    their tokens are committed and their K/V is written, never earlier, and leave when their K/V
+    turns out to be bad.
     """
 
     def __init__(
@@ -79,6 +81,13 @@ class PrefixCache:
         self._pool.retain(block)
         self._block_by_hash[chain] = block
         self._hash_by_block[block] = chain
+
+    def forget(self, blocks: Iterable[int]) -> None:
+        """Let nobody find these blocks, which are in use, from now on."""
+        for block in blocks:
+            if block in self._hash_by_block:
+                self._pool.discard(block)
+                self._forget(block)
 
     def _forget(self, block: int) -> None:
         del self._block_by_hash[self._hash_by_block.pop(block)]
