@@ -25,7 +25,7 @@ class ErrorInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]
     """Turns DSparkError into its status; other exceptions are logged and become a bare INTERNAL.
 
     A request that is no message of its type becomes an InvalidArgument, one that is over the limit
-    a MessageTooLarge.
+    a MessageTooLarge; a deserializer may raise a DSparkError of its own.
     """
 
     def __init__(self, max_message_bytes: int, is_public: bool = False) -> None:
@@ -85,6 +85,8 @@ class ErrorInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]
                 return deserialize(data)
             except DecodeError:
                 return _UNREADABLE
+            except errors.DSparkError as error:
+                return _Refused(error)
 
         return parse
 

@@ -3,84 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
+import grpc
 import httpx
 import pytest
 
+from dspark import rpc
 from dspark.gateway import http_protocol
+from dspark.v1 import inference_service_pb2 as pb
+from dspark.v1 import inference_service_pb2_grpc as pb_grpc
 from harness.fake_scheduler import Script, runs_of
 from harness.gateway_stack import GatewayStack, gateway_stack, sse_events
+from harness.hostile_bodies import BODIES, HEAVY
+from harness.hostile_messages import GENERATE, MESSAGES
+from harness.loop_lag import loop_lag
 
 NEIGHBOUR = "neighbour"
-MANY = 10**5
-
-
-def _of(**fields: Any) -> bytes:
-    return json.dumps({"prompt": "hi", **fields}).encode()
-
-
-def _bias(num_bytes: int) -> bytes:
-    entry = '"%d":1.5,'
-    entries = "".join(entry % index for index in range(num_bytes // len(entry)))
-    return b'{"prompt":"hi","logit_bias":{' + entries.encode() + b'"x":1}}'
-
-
-# What is sent, and the status and field of the answer.
-HOSTILE: dict[str, tuple[bytes, int, str | None]] = {
-    "a million choices": (_of(n=10**6), 400, "n"),
-    "choices beyond any integer": (_of(n=10**400), 400, "n"),
-    "too many choices over many prompts": (_of(prompt=["a"] * 100, n=100), 400, "n"),
-    "a hundred thousand prompts": (_of(prompt=["a"] * MANY), 400, "prompt"),
-    "a hundred thousand stop strings": (_of(stop=["x"] * MANY), 400, "stop"),
-    "a huge stop string": (_of(stop="x" * 10**6), 400, "stop"),
-    "ten megabytes of bias": (_bias(10**7), 413, None),
-    "five megabytes of bias": (_bias(5 * 10**6), 400, "body"),
-    "half a megabyte of bias": (_bias(5 * 10**5), 400, "logit_bias"),
-    "a hundred thousand stop tokens": (_of(stop_token_ids=[1] * MANY), 400, "stop_token_ids"),
-    "a huge grammar": (
-        _of(structured_outputs={"regex": "(a|b)*" * MANY}),
-        400,
-        "structured_outputs",
-    ),
-    "a prompt of millions of characters": (_of(prompt="x" * 5 * 10**6), 400, "prompt"),
-    "a prompt of millions of tokens": (_of(prompt=[1] * 10**6), 400, "prompt"),
-    "a number that is none": (b'{"prompt":"hi","temperature":NaN}', 400, "body"),
-    "an infinite number": (b'{"prompt":"hi","temperature":1e999}', 400, "body"),
-    "an integer of many digits": (b'{"prompt":"hi","seed":' + b"9" * MANY + b"}", 400, "body"),
-    "deep lists": (b'{"prompt":' + b"[" * MANY + b"]" * MANY + b"}", 400, "body"),
-    "deep objects": (b'{"prompt":' + b'{"a":' * MANY + b"1" + b"}" * MANY + b"}", 400, "body"),
-    "a deep list that never ends": (b'{"prompt":' + b"[" * MANY, 400, "body"),
-    "bytes that are no text": (b'{"prompt":"\xff\xfe"}', 400, "body"),
-    "half a character": (b'{"prompt":"\\ud800"}', 400, "prompt"),
-    "many keys that are none": (
-        json.dumps({"prompt": "hi", **{f"k{i}": i for i in range(MANY // 2)}}).encode(),
-        400,
-        "k0",
-    ),
-    "many keys in a part": (
-        _of(speculation={f"k{i}": i for i in range(MANY // 2)}),
-        400,
-        "speculation",
-    ),
-    "the same key again and again": (
-        b"{" + b'"prompt":"hi",' * (MANY // 2) + b'"prompt":"hi"}',
-        400,
-        "prompt",
-    ),
-    "nothing": (b"", 400, "body"),
-    "zeros": (b"\0" * MANY, 400, "body"),
-}
+# In processor time, for what takes some hundredths: a busy machine makes that longer as well, and
+# here the client and the scheduler run on the loop too.
+MAX_LAG_S = 0.4
+ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 
 
 @asynccontextmanager
 async def beside(stack: GatewayStack) -> AsyncIterator[None]:
-    """A stream runs before, during and after the block, and has all its tokens once."""
+    """A stream runs before, during and after the block, has all its tokens once, and does not stand
+    still for long.
+    """
     num_tokens = 60
     stack.scheduler.script = Script(runs_of(NEIGHBOUR), repeat=True, delay_s=0.005)
     body = {"prompt": "hi", "stream": True, "max_tokens": num_tokens, "return_token_ids": True}
@@ -90,7 +43,9 @@ async def beside(stack: GatewayStack) -> AsyncIterator[None]:
         async with asyncio.timeout(10):
             while stack.scheduler.num_sent < 3:
                 await asyncio.sleep(0.005)
-        yield
+        async with loop_lag() as lag:
+            yield
+        assert lag.longest_s < MAX_LAG_S
         *events, done = sse_events((await reply).text)
     text = "".join(event["choices"][0]["text"] for event in events)
     assert done == "[DONE]"
@@ -99,24 +54,54 @@ async def beside(stack: GatewayStack) -> AsyncIterator[None]:
     assert stack.scheduler.cancelled == []
 
 
-@pytest.mark.parametrize(("body", "status", "param"), HOSTILE.values(), ids=HOSTILE)
-async def test_it_is_refused_by_name_beside_a_stream(
-    stack: GatewayStack, body: bytes, status: int, param: str | None
-) -> None:
+@pytest.mark.parametrize("name", BODIES)
+async def test_a_body_is_refused_by_name_beside_a_stream(stack: GatewayStack, name: str) -> None:
+    hostile = BODIES[name]
     async with beside(stack):
-        reply = await stack.client.post("/v1/completions", content=body)
-        assert reply.status_code == status
+        reply = await stack.client.post(hostile.path, content=hostile.body)
         error = reply.json()["error"]
-        assert error["param"] == param
+        assert (reply.status_code, error["param"]) == (hostile.status, hostile.param)
         assert len(error["message"]) < 400
     assert len(stack.scheduler.requests) == 1
 
 
-async def test_many_broken_messages_are_refused_beside_a_stream(stack: GatewayStack) -> None:
+@pytest.mark.parametrize("name", MESSAGES)
+async def test_a_message_is_refused_by_name_beside_a_stream(stack: GatewayStack, name: str) -> None:
+    hostile = MESSAGES[name]
+    async with beside(stack), rpc.channel(stack.grpc_target) as channel:
+        path = f"/dspark.v1.InferenceService/{hostile.method}"
+        opened = channel.unary_stream if hostile.method == GENERATE else channel.unary_unary
+        call = opened(path)(hostile.message)
+        assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
+        details = await call.details()
+        assert details.startswith(hostile.problem)
+        assert len(details) < 400
+    assert len(stack.scheduler.requests) == 1
+
+
+@pytest.mark.parametrize("name", HEAVY)
+async def test_heavy_requests_are_served_beside_a_stream(stack: GatewayStack, name: str) -> None:
+    heavy = HEAVY[name]
     async with beside(stack):
-        for path, field in (("/v1/chat/completions", "messages"), ("/v1/responses", "input")):
-            reply = await stack.client.post(path, json={field: [1] * MANY})
-            assert (reply.status_code, reply.json()["error"]["param"]) == (400, f"{field}[0]")
+        assert (await stack.client.post(heavy.path, content=heavy.body)).status_code == 200
+
+
+async def test_an_endless_template_is_cut_beside_a_stream(tmp_path: Path) -> None:
+    settings = {"allow_chat_template": True, "chat_template_timeout_s": 0.5}
+    async with gateway_stack(tmp_path, **settings) as stack, beside(stack):
+        for template, problem in ((ENDLESS, "time"), ("{{ 1 // 0 }}", "zero")):
+            reply = await stack.chat(chat_template=template)
+            assert reply.status_code == 400
+            assert problem in reply.json()["error"]["message"]
+
+
+async def test_a_message_that_unpacks_to_a_huge_one_is_refused(stack: GatewayStack) -> None:
+    message = pb.GenerateRequest(text="x" * 10**8).SerializeToString()
+    async with beside(stack), rpc.channel(stack.grpc_target) as channel:
+        call = channel.unary_stream("/dspark.v1.InferenceService/Generate")(
+            message, compression=grpc.Compression.Gzip
+        )
+        assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 async def test_connections_that_send_nothing_disturb_nobody(
@@ -145,6 +130,36 @@ async def test_a_body_that_does_not_come_is_a_408(tmp_path: Path) -> None:
         assert head.startswith(b"HTTP/1.1 408 ")
         assert b"body_timeout" in await reader.readuntil(b"}}")
         writer.close()
+
+
+async def test_bodies_that_come_drop_by_drop_are_cut(tmp_path: Path) -> None:
+    async with gateway_stack(tmp_path, body_timeout_s=1.0) as stack, beside(stack):
+        port = stack.server.http_port
+
+        async def slow() -> bytes:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n")
+            answer = asyncio.create_task(reader.readuntil(b"\r\n"))
+            while not answer.done():
+                writer.write(b" ")
+                await asyncio.wait({answer}, timeout=0.2)
+            writer.close()
+            return answer.result()
+
+        answers = await asyncio.gather(*(slow() for _ in range(200)))
+        assert {answer.split()[1] for answer in answers} == {b"408"}
+        assert (await stack.client.get("/health")).status_code == 200
+
+
+async def test_silent_connections_to_grpc_disturb_nobody(stack: GatewayStack) -> None:
+    port = stack.server.grpc_port
+    async with beside(stack), rpc.channel(stack.grpc_target) as channel:
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(1000)]
+        request = pb.TokenizeRequest(text="hi")
+        reply = await pb_grpc.InferenceServiceStub(channel).Tokenize(request)
+        assert len(reply.token_ids) == 2
+        for _, writer in silent:
+            writer.close()
 
 
 async def test_embeddings_are_refused_in_words(stack: GatewayStack) -> None:

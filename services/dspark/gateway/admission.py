@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from dspark.errors import ContextLength, InvalidArgument, ModelNotFound
-from dspark.gateway.bad_words import bad_word_runs, check_bad_words
+from dspark.gateway.bad_words import TokenRun, bad_word_runs, check_bad_words
 from dspark.gateway.caller import current_caller
 from dspark.gateway.chat_prompts import ChatPrompts
 from dspark.gateway.client_request import (
@@ -24,7 +27,7 @@ from dspark.gateway.parsing.answer_style import AnswerStyle
 from dspark.gateway.scheduler_monitor import SchedulerMonitor
 from dspark.gateway.shortened import shortened
 from dspark.gateway.token_source import GenerationRequest, SchedulerInfo
-from dspark.gateway.tokenizer import TextTokenizer
+from dspark.gateway.tokenizer import INLINE_CHARS, TextTokenizer
 from dspark.sampling import SamplingParams, SpeculationParams
 from dspark.sampling_limits import check_leaves_tokens
 
@@ -67,6 +70,8 @@ class Admission:
         self._chats = chats
         self._monitor = monitor
         self._grammars = grammars
+        # The prompts of a request have the same bad words.
+        self._runs_of = lru_cache(maxsize=16)(self._bad_word_runs)
 
     def check_model(self, model: str | None) -> None:
         """Raises ModelNotFound for another model than the served one."""
@@ -90,7 +95,7 @@ class Admission:
         self._check_token_ids(token_ids, client.prompt, info)
         max_tokens = _max_tokens(client, len(token_ids), info)
         structure = _one_structure(client.structure, prompt.structure)
-        sampling = _sampling(client, max_tokens, self._bad_words(client), structure)
+        sampling = _sampling(client, max_tokens, await self._bad_words(client), structure)
         sampling.validate(info.vocab_size)
         check_leaves_tokens(sampling, info.eos_token_ids, info.vocab_size)
         if structure is not None:
@@ -111,8 +116,14 @@ class Admission:
         )
         return Admitted(request, info)
 
-    def _bad_words(self, client: ClientRequest) -> tuple[tuple[int, ...], ...]:
-        return client.bad_words + bad_word_runs(client.bad_word_texts, self._tokenizer.encode_now)
+    async def _bad_words(self, client: ClientRequest) -> tuple[TokenRun, ...]:
+        texts = client.bad_word_texts
+        if sum(map(len, texts)) <= INLINE_CHARS:
+            return client.bad_words + self._runs_of(texts)
+        return client.bad_words + await asyncio.to_thread(self._runs_of, texts)
+
+    def _bad_word_runs(self, texts: tuple[str, ...]) -> tuple[TokenRun, ...]:
+        return bad_word_runs(texts, self._tokenizer.encode_now)
 
     async def _laid_out(self, prompt: Prompt, limit: int) -> _LaidOutPrompt:
         match prompt:
@@ -143,11 +154,7 @@ class Admission:
         if len(token_ids) >= limit:
             raise _too_long(prompt.label, str(len(token_ids)), limit, len(token_ids))
         if isinstance(prompt, TokenPrompt):
-            for token_id in token_ids:
-                if not 0 <= token_id < info.vocab_size:
-                    given = shortened(str(token_id))
-                    problem = f"token id {given} is not in 0 to {info.vocab_size - 1}"
-                    raise InvalidArgument(prompt.label, problem)
+            check_in_vocabulary(token_ids, info.vocab_size, prompt.label)
 
     def _check_stop_strings(self, stop_strings: tuple[str, ...]) -> None:
         if len(stop_strings) > self._config.max_stop_strings:
@@ -191,6 +198,15 @@ class Admission:
             raise InvalidArgument(
                 "cache_salt", f"may have at most {MAX_CACHE_SALT_CHARS} characters"
             )
+
+
+def check_in_vocabulary(token_ids: Sequence[int], vocab_size: int, label: str) -> None:
+    """Raises InvalidArgument that names the ``label`` and a token id that is none."""
+    for token_id in (min(token_ids, default=0), max(token_ids, default=0)):
+        if not 0 <= token_id < vocab_size:
+            given = shortened(str(token_id))
+            problem = f"token id {given} is not in 0 to {vocab_size - 1}"
+            raise InvalidArgument(label, problem)
 
 
 def _too_long(label: str, count: str, limit: int, given: int) -> ContextLength:

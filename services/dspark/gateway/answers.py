@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 
 from dspark.errors import RateLimited
-from dspark.gateway.admission import Admission
+from dspark.gateway.admission import Admission, Admitted
 from dspark.gateway.caller import current_caller
 from dspark.gateway.choice_streams import ChoiceEvent, ChoiceStream, interleaved
 from dspark.gateway.choices import check_choices, choice_requests
@@ -51,7 +51,7 @@ class Answers:
         self._lifecycle.check_accepting()
         check_choices(len(clients), n, self._max_choices, field)
         with self._held(len(clients) * n) as spend:
-            admitted = [await self._admission.admit(client) for client in clients]
+            admitted = [await self._admitted(client) for client in clients]
             spend(sum(len(each.request.prompt_token_ids) for each in admitted))
             requests = choice_requests([each.request for each in admitted], n)
             if (trace := current_trace()) is not None:
@@ -62,6 +62,11 @@ class Answers:
                     if isinstance(item.event, TextChunk):
                         spend(len(item.event.token_ids))
                     yield item
+
+    async def _admitted(self, client: ClientRequest) -> Admitted:
+        # Each prompt takes a moment, and a request may have many.
+        await asyncio.sleep(0)
+        return await self._admission.admit(client)
 
     @contextmanager
     def _held(self, num_choices: int) -> Iterator[Spend]:

@@ -42,14 +42,14 @@ class CompletionRoutes:
         self._gateway = gateway
 
     async def completions(self, request: Request) -> Response:
-        body = parse_completion(await self._gateway.read_fields(request))
+        body = await self._gateway.read_body(request, parse_completion)
         request_id = unique_request_id(request)
         clients = [completion_request(body, request_id, i) for i in range(len(body.prompt))]
         best_of = body.best_of if clients[0].is_ranked else None
         return await self._answer(request, body, clients, CompletionStyle(), best_of)
 
     async def chat_completions(self, request: Request) -> Response:
-        body = parse_chat(await self._gateway.read_fields(request))
+        body = await self._gateway.read_body(request, parse_chat)
         client = chat_request(body, unique_request_id(request))
         style = FunctionStyle() if body.functions else ChatStyle()
         return await self._answer(request, body, [client], style)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dspark.config import setting
+from dspark.gateway.json_body import BodyLimits
 from dspark.gateway.parsing.call_formats import CHOICES as TOOL_PARSERS
 from dspark.gateway.parsing.reasoning_parsers import CHOICES as REASONING_PARSERS
 from dspark.gateway.request_limits import RequestLimits
@@ -20,6 +21,7 @@ from dspark.transport_security.tls_files import TlsFiles
 
 _AT_LEAST_ONE = (
     "max_body_bytes",
+    "max_body_values",
     "max_stop_strings",
     "max_stop_string_chars",
     "max_choices",
@@ -45,6 +47,9 @@ class GatewayConfig(TransportSettings, LogSettings):
     api_keys_file: str = setting("", "file of API keys; without one anybody may call")
     metrics_need_key: bool = setting(False, "whether /metrics needs an API key too")
     max_body_bytes: int = setting(8 * 1024 * 1024, "largest HTTP request body or gRPC message")
+    max_body_values: int = setting(
+        500_000, "most values of a request's body, or token ids of a gRPC message"
+    )
     max_stop_strings: int = setting(64, "most stop strings of a request")
     max_stop_string_chars: int = setting(1024, "longest stop string")
     max_choices: int = setting(128, "most choices of a request: its prompts times n")
@@ -107,6 +112,11 @@ class GatewayConfig(TransportSettings, LogSettings):
             health_port=self.health_port,
             is_public=True,
         )
+
+    @property
+    def body_limits(self) -> BodyLimits:
+        """How large the body of an HTTP request may be, and how long it may take to come."""
+        return BodyLimits(self.max_body_bytes, self.max_body_values, self.body_timeout_s or None)
 
     @property
     def request_limits(self) -> RequestLimits:

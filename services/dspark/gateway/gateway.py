@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
@@ -19,7 +20,7 @@ from dspark.gateway.chat_prompts import ChatPrompts, ChatSettings, tools_problem
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.generation import GenerationService
 from dspark.gateway.grammar_checker import GrammarChecker
-from dspark.gateway.json_body import read_object
+from dspark.gateway.json_body import read_body
 from dspark.gateway.lifecycle import Lifecycle
 from dspark.gateway.metrics import GatewayMetrics
 from dspark.gateway.scheduler_monitor import SchedulerMonitor
@@ -31,6 +32,7 @@ from dspark.gateway.tokenization import Tokenization
 from dspark.gateway.tokenizer import TextTokenizer, special_tokens
 
 log = logging.getLogger(__name__)
+Body = TypeVar("Body")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,15 @@ class Gateway:
     grammars: GrammarChecker
     renderer: ProcessRenderer
 
-    async def read_fields(self, request: Request) -> dict[str, Any]:
-        """The JSON object of a request's body; raises DSparkError for one over a limit."""
-        config = self.config
-        fields = await read_object(request, config.max_body_bytes, config.body_timeout_s or None)
-        config.request_limits.check(fields)
-        return fields
+    async def read_body(self, request: Request, parse: Callable[[Mapping[str, Any]], Body]) -> Body:
+        """What ``parse`` makes of a body's JSON object; raises DSparkError for one over a limit."""
+        limits = self.config.request_limits
+
+        def checked(fields: Mapping[str, Any]) -> Body:
+            limits.check(fields)
+            return parse(fields)
+
+        return await read_body(request, self.config.body_limits, checked)
 
     @property
     def problem(self) -> str:

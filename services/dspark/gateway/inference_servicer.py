@@ -44,7 +44,8 @@ from dspark.wire.sampling import (
 from dspark.wire.sampling_options import stated_lists, stated_options
 from dspark.wire.structured_output import structured_from_proto
 
-SERVICE_NAME = "dspark.v1.InferenceService"
+SERVICE = pb.DESCRIPTOR.services_by_name["InferenceService"]
+SERVICE_NAME: str = SERVICE.full_name
 _ENGINE_COUNTS = [field.name for field in pb.EngineStatus.DESCRIPTOR.fields]
 
 

@@ -6,7 +6,9 @@ import asyncio
 import json
 import math
 from collections import Counter
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -14,41 +16,51 @@ from dspark.errors import BodyTimeout, InvalidArgument, MessageTooLarge
 from dspark.gateway.body_encoding import check_encoding
 from dspark.gateway.disconnect import ClientGone
 from dspark.gateway.field_path import field_path, readable
+from dspark.gateway.json_counts import FIELD, check_counts
 from dspark.gateway.shortened import shortened
 from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
 
-FIELD = "body"
-MAX_KEYS = 100_000
-# Longer bodies are parsed on a thread, so that streams go on.
-_INLINE_BYTES = 256 * 1024
+# Longer bodies are read on a thread, so that streams go on.
+INLINE_BYTES = 64 * 1024
+Body = TypeVar("Body")
 
 
-async def read_object(
-    request: Request, max_bytes: int, timeout_s: float | None = None
-) -> dict[str, Any]:
-    """Raises InvalidArgument for what is no JSON object, MessageTooLarge for what is too long,
-    UnsupportedEncoding for what is not plain UTF-8, and BodyTimeout for what does not come."""
+@dataclass(frozen=True, slots=True)
+class BodyLimits:
+    """``timeout_s`` None means that a body may take any time to come."""
+
+    max_bytes: int
+    max_values: int
+    timeout_s: float | None = None
+
+
+async def read_body(
+    request: Request, limits: BodyLimits, parse: Callable[[Mapping[str, Any]], Body]
+) -> Body:
+    """What ``parse`` makes of the object; it may run on another thread.
+
+    Raises InvalidArgument for what is no JSON object, MessageTooLarge for what is too long,
+    UnsupportedEncoding for what is not plain UTF-8, BodyTimeout for what does not come, and
+    whatever ``parse`` raises.
+    """
     check_encoding(request.headers)
     try:
-        async with asyncio.timeout(timeout_s):
-            body = await _read(request, max_bytes)
+        async with asyncio.timeout(limits.timeout_s):
+            body = await _read(request, limits.max_bytes)
     except TimeoutError:
-        raise BodyTimeout(timeout_s or 0.0) from None
-    if len(body) > _INLINE_BYTES:
-        _check_keys(body)
-        return await asyncio.to_thread(_object_of, body)
-    return _object_of(body)
+        raise BodyTimeout(limits.timeout_s or 0.0) from None
+    if len(body) <= INLINE_BYTES:
+        return parse(object_of(body))
+    return await asyncio.to_thread(_parsed, body, limits.max_values, parse)
 
 
-def _check_keys(body: bytes) -> None:
-    """Raises InvalidArgument for so many keys that to read them would hold up the streams."""
-    # Only keys have a colon behind their last quotation mark; inside a text it is escaped.
-    num_keys = sum(body.count(end) - body.count(b"\\" + end) for end in (b'":', b'" :'))
-    if num_keys > MAX_KEYS:
-        raise InvalidArgument(FIELD, f"has more than {MAX_KEYS} keys in its objects")
+def _parsed(body: bytes, max_values: int, parse: Callable[[Mapping[str, Any]], Body]) -> Body:
+    check_counts(body, max_values)
+    return parse(object_of(body))
 
 
-def _object_of(body: bytes) -> dict[str, Any]:
+def object_of(body: bytes) -> dict[str, Any]:
+    """The JSON object; raises InvalidArgument for anything else."""
     if not body:
         raise InvalidArgument(FIELD, "is empty; a JSON object is needed")
     ambiguous = _Ambiguous()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import FailFast, Field, PlainValidator
+from pydantic import Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from dspark.errors import InvalidArgument
-from dspark.gateway.openai_types import CommonFields, Strict, Text, either
+from dspark.gateway.openai_types import CommonFields, ListOf, Strict, Text, either
 from dspark.gateway.tool_choice import ChoiceMode, ToolChoice
 
 
@@ -38,9 +38,9 @@ class Message(Strict):
     """One turn; parts are joined with line breaks."""
 
     role: Text
-    content: Text | list[TextPart] | None = None
+    content: Text | ListOf[TextPart] | None = None
     name: Text | None = None
-    tool_calls: list[MessageToolCall] | None = None
+    tool_calls: ListOf[MessageToolCall] | None = None
     function_call: FunctionCall | None = None
     tool_call_id: Text | None = None
     reasoning_content: Text | None = None
@@ -127,19 +127,19 @@ FunctionCallField = Annotated[
 class ChatBody(CommonFields):
     """POST /v1/chat/completions."""
 
-    messages: Annotated[list[Message], FailFast()] = Field(min_length=1)
+    messages: ListOf[Message] = Field(min_length=1)
     max_completion_tokens: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
-    tools: list[ToolDefinition] | None = None
+    tools: ListOf[ToolDefinition] | None = None
     tool_choice: ToolChoiceField = None
     parallel_tool_calls: bool | None = None
-    functions: list[FunctionDefinition] | None = None
+    functions: ListOf[FunctionDefinition] | None = None
     function_call: FunctionCallField = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
     chat_template: Text | None = None
     chat_template_kwargs: dict[str, Any] | None = None
-    documents: list[dict[str, Any]] | None = None
+    documents: ListOf[dict[str, Any]] | None = None
     include_reasoning: bool | None = None
     reasoning_effort: Text | None = None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
+    FailFast,
     Field,
     PlainValidator,
     WithJsonSchema,
@@ -16,9 +17,13 @@ from pydantic_core import PydanticCustomError
 
 from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
 
+Item = TypeVar("Item")
+# One wrong item is enough: a list may have any number of them.
+ListOf = Annotated[list[Item], FailFast()]
 
-def _is_int(value: Any) -> bool:
-    return type(value) is int
+
+def _are_ints(values: list[Any]) -> bool:
+    return set(map(type, values)) <= {int}
 
 
 def _check_text(value: str) -> str:
@@ -29,7 +34,7 @@ def _check_text(value: str) -> str:
 
 def _check_prompts(value: Any) -> tuple[str | tuple[int, ...], ...]:
     """Texts and lists of token ids: a list of them, or one alone."""
-    if isinstance(value, list) and value and not all(map(_is_int, value)):
+    if isinstance(value, list) and not _are_ints(value):
         return tuple(map(_check_prompt, value))
     return (_check_prompt(value),)
 
@@ -37,7 +42,7 @@ def _check_prompts(value: Any) -> tuple[str | tuple[int, ...], ...]:
 def _check_prompt(value: Any) -> str | tuple[int, ...]:
     if isinstance(value, str):
         return _check_text(value)
-    if isinstance(value, list) and all(map(_is_int, value)):
+    if isinstance(value, list) and _are_ints(value):
         return tuple(value)
     raise PydanticCustomError("prompt", "must be a text or a list of token ids, or a list of those")
 
@@ -109,7 +114,7 @@ class SpeculationOptions(Strict):
     """Our extension: steers candidates, changes speed only."""
 
     enabled: bool | None = None
-    sources: list[Text] | None = None
+    sources: ListOf[Text] | None = None
     max_draft_tokens: int | None = None
     policy: Text | None = None
 
@@ -142,7 +147,7 @@ class StructuredOutputs(Strict):
 
     json_: dict[str, Any] | Text | None = Field(None, alias="json")
     regex: Text | None = None
-    choice: list[Text] | None = None
+    choice: ListOf[Text] | None = None
     grammar: Text | None = None
     json_object: bool | None = None
     disable_any_whitespace: bool | None = None
@@ -160,14 +165,14 @@ class CommonFields(Strict):
     seed: int | None = None
     n: int | None = None
     stop: StopField = ()
-    stop_token_ids: list[int] | None = None
+    stop_token_ids: ListOf[int] | None = None
     ignore_eos: bool | None = None
     repetition_penalty: float | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     logit_bias: BiasField = ()
     bad_words: BadWordsField = ()
-    allowed_token_ids: list[int] | None = Field(None, min_length=1)
+    allowed_token_ids: ListOf[int] | None = Field(None, min_length=1)
     min_tokens: int | None = None
     prompt_logprobs: int | None = None
     stream: bool | None = None
@@ -187,7 +192,7 @@ class CommonFields(Strict):
     structured_outputs: StructuredOutputs | None = None
     guided_json: dict[str, Any] | Text | None = None
     guided_regex: Text | None = None
-    guided_choice: list[Text] | None = None
+    guided_choice: ListOf[Text] | None = None
     guided_grammar: Text | None = None
 
 

@@ -24,7 +24,7 @@ class ResponsesRoutes:
         self._gateway = gateway
 
     async def create(self, request: Request) -> Response:
-        body = parse_responses(await self._gateway.read_fields(request))
+        body = await self._gateway.read_body(request, parse_responses)
         client = responses_request(body, unique_request_id(request))
         note_request(client, is_stream=bool(body.stream))
         writer = ResponsesWriter(body, self._gateway.config.model_name, client.request_id)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
-from dspark.gateway.openai_types import CommonFields, Strict, Text, either
+from dspark.gateway.openai_types import CommonFields, ListOf, Strict, Text, either
 from dspark.gateway.tool_choice import ChoiceMode, ToolChoice
 
 
@@ -23,7 +23,7 @@ class MessageItem(Strict):
 
     type: Text = "message"
     role: Text
-    content: Text | list[TextPart]
+    content: Text | ListOf[TextPart]
 
 
 class FunctionCallItem(Strict):
@@ -40,14 +40,14 @@ class FunctionOutputItem(Strict):
 
     type: Text
     call_id: Text = Field(min_length=1)
-    output: Text | list[TextPart]
+    output: Text | ListOf[TextPart]
 
 
 class ReasoningItem(Strict):
     """What the assistant thought before it said or called what follows."""
 
     type: Text
-    content: list[TextPart] | None = None
+    content: ListOf[TextPart] | None = None
 
 
 class FunctionTool(Strict):
@@ -119,6 +119,6 @@ class ResponsesBody(CommonFields):
     metadata: dict[Text, Text] | None = None
     reasoning: ReasoningOptions | None = None
     text: TextOptions | None = None
-    tools: list[FunctionTool] | None = None
+    tools: ListOf[FunctionTool] | None = None
     tool_choice: ToolChoiceField = None
     parallel_tool_calls: bool | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -22,7 +23,8 @@ from dspark.gateway.config import GatewayConfig
 from dspark.gateway.gateway import Gateway, make_gateway
 from dspark.gateway.http_protocol import HttpProtocol
 from dspark.gateway.http_tls import http_tls_context
-from dspark.gateway.inference_servicer import SERVICE_NAME, InferenceServicer
+from dspark.gateway.inference_servicer import SERVICE, SERVICE_NAME, InferenceServicer
+from dspark.gateway.message_counts_interceptor import MessageCountsInterceptor
 from dspark.gateway.scheduler_client import SchedulerClient
 from dspark.gateway.scheduler_pool import SchedulerPool
 from dspark.service_addresses import watch_addresses
@@ -71,7 +73,10 @@ class GatewayServer:
         self._grpc = rpc.Server(
             [SERVICE_NAME],
             self._config.public_transport,
-            [ApiKeyInterceptor(keys)] if keys.are_needed else [],
+            [
+                *([ApiKeyInterceptor(keys)] if keys.are_needed else []),
+                MessageCountsInterceptor(SERVICE, self._config.max_body_values),
+            ],
         )
         pb_grpc.add_InferenceServiceServicer_to_server(
             InferenceServicer(self.gateway), self._grpc.grpc
@@ -153,6 +158,9 @@ async def serve(config: GatewayConfig) -> None:
     server = GatewayServer(config)
     await server.start()
     server.gateway.renderer.start()
+    # What was made so far stays for good: a full collection need not walk it beside the streams.
+    gc.collect()
+    gc.freeze()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dspark.errors import InvalidArgument
-from dspark.gateway.admission import Admission
+from dspark.gateway.admission import Admission, check_in_vocabulary
 from dspark.gateway.client_request import Prompt, TextPrompt
 from dspark.gateway.scheduler_monitor import SchedulerMonitor
-from dspark.gateway.shortened import shortened
-from dspark.gateway.tokenizer import INLINE_CHARS, TextTokenizer
+from dspark.gateway.tokenizer import TextTokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class Tokenization:
             if not isinstance(prompt, TextPrompt):
                 problem = "must be false for messages: their template says which tokens there are"
                 raise InvalidArgument("add_special_tokens", problem)
-            token_ids = await asyncio.to_thread(self._tokenizer.encode_whole, prompt.text)
+            token_ids = await self._tokenizer.encode_whole(prompt.text)
         return Tokenized(
             token_ids=token_ids,
             max_model_len=info.max_request_tokens,
@@ -60,14 +58,8 @@ class Tokenization:
         """``field`` is the client's name for the tokens; special ones become text too."""
         self._admission.check_model(model)
         vocab_size = self._monitor.require_info().vocab_size
-        for token_id in token_ids:
-            if not 0 <= token_id < vocab_size:
-                given = shortened(str(token_id))
-                problem = f"token id {given} is not in 0 to {vocab_size - 1}"
-                raise InvalidArgument(field, problem)
-        if len(token_ids) <= INLINE_CHARS:
-            return self._tokenizer.decode_whole(token_ids)
-        return await asyncio.to_thread(self._tokenizer.decode_whole, token_ids)
+        check_in_vocabulary(token_ids, vocab_size, field)
+        return await self._tokenizer.decode_whole(token_ids)
 
     def _spelled(self, token_ids: Sequence[int]) -> tuple[str, ...]:
         return tuple(self._tokenizer.token(token_id) or "" for token_id in token_ids)

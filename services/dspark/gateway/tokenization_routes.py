@@ -16,7 +16,7 @@ class TokenizationRoutes:
         self._gateway = gateway
 
     async def tokenize(self, request: Request) -> Response:
-        body, prompt = parse_tokenize(await self._gateway.read_fields(request))
+        body, prompt = await self._gateway.read_body(request, parse_tokenize)
         tokenized = await self._gateway.tokenization.tokenize(
             body.model,
             prompt,
@@ -33,6 +33,6 @@ class TokenizationRoutes:
         )
 
     async def detokenize(self, request: Request) -> Response:
-        body = parse_detokenize(await self._gateway.read_fields(request))
+        body = await self._gateway.read_body(request, parse_detokenize)
         text = await self._gateway.tokenization.detokenize(body.model, body.tokens, "tokens")
         return JSONResponse({"prompt": text})

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
-
-from pydantic import FailFast
+from typing import Any
 
 from dspark.errors import InvalidArgument
 from dspark.gateway.client_request import Prompt, TextPrompt
 from dspark.gateway.openai_chat_types import Message
 from dspark.gateway.openai_requests import chat_request, parse_chat, validated
-from dspark.gateway.openai_types import Strict, Text
+from dspark.gateway.openai_types import ListOf, Strict, Text
 
 _CHAT_FIELDS = (
     "model",
@@ -31,7 +29,7 @@ class TokenizeBody(Strict):
 
     model: Text | None = None
     prompt: Text | None = None
-    messages: list[Message] | None = None
+    messages: ListOf[Message] | None = None
     add_special_tokens: bool | None = None
     return_token_strs: bool | None = None
 
@@ -40,7 +38,7 @@ class DetokenizeBody(Strict):
     """POST /detokenize."""
 
     model: Text | None = None
-    tokens: Annotated[list[int], FailFast()]
+    tokens: ListOf[int]
 
 
 def parse_tokenize(fields: Mapping[str, Any]) -> tuple[TokenizeBody, Prompt]:

@@ -13,7 +13,8 @@ from tokenizers import Tokenizer
 from dspark.gateway.detokenizer import IncrementalDetokenizer
 from dspark.gateway.token_bytes import TokenBytes
 
-# Longer texts are encoded on a thread, which releases the interpreter lock, so that streams go on.
+# Longer texts are encoded on a thread, so that streams go on; of the tokenizer's methods only those
+# for batches release the interpreter lock.
 INLINE_CHARS = 4096
 _TOKEN_ID_FIELDS = {
     "bos_token": "bos_token_id",
@@ -67,16 +68,24 @@ class TextTokenizer:
         """What the tokenizer itself adds to an empty text, such as a beginning of sequence."""
         return tuple(self._tokenizer.encode("", add_special_tokens=True).ids)
 
-    def encode_whole(self, text: str) -> tuple[int, ...]:
-        """With what the tokenizer itself adds around texts, however long it takes."""
-        return tuple(self._tokenizer.encode(text, add_special_tokens=True).ids)
+    async def encode_whole(self, text: str) -> tuple[int, ...]:
+        """With what the tokenizer itself adds around texts."""
+        encodings = await asyncio.to_thread(
+            self._tokenizer.encode_batch, [text], add_special_tokens=True
+        )
+        return tuple(encodings[0].ids)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
 
-    def decode_whole(self, token_ids: Sequence[int]) -> str:
+    async def decode_whole(self, token_ids: Sequence[int]) -> str:
         """With special tokens as text."""
-        return self._tokenizer.decode(list(token_ids), skip_special_tokens=False)
+        if len(token_ids) <= INLINE_CHARS:
+            return self._decode_all(token_ids)
+        texts = await asyncio.to_thread(
+            self._tokenizer.decode_batch, [list(token_ids)], skip_special_tokens=False
+        )
+        return str(texts[0])
 
     def token(self, token_id: int) -> str | None:
         return self._tokenizer.id_to_token(token_id)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Mapping
 from typing import Any
+from unittest import mock
 
 import pytest
 from starlette.requests import Request
@@ -11,7 +14,7 @@ from starlette.types import Message
 
 from dspark.errors import DSparkError, InvalidArgument
 from dspark.gateway import json_body
-from dspark.gateway.json_body import read_object
+from dspark.gateway.json_body import BodyLimits, object_of, read_body
 from dspark.gateway.shortened import MAX_CHARS
 
 LONG = "k" * 5000
@@ -25,9 +28,14 @@ def _request(body: bytes, **headers: str) -> Request:
     return Request({"type": "http", "headers": raw}, receive)
 
 
+async def _read(body: bytes, max_values: int = 100_000, **headers: str) -> Mapping[str, Any]:
+    limits = BodyLimits(max_bytes=10**7, max_values=max_values)
+    return await read_body(_request(body, **headers), limits, lambda fields: fields)
+
+
 async def _refusal(body: bytes, **headers: str) -> DSparkError:
     with pytest.raises(DSparkError) as caught:
-        await read_object(_request(body, **headers), 100_000)
+        await _read(body, **headers)
     assert len(caught.value.message) < 3 * MAX_CHARS
     caught.value.message.encode()
     return caught.value
@@ -111,14 +119,29 @@ async def test_a_body_that_is_not_plain_utf_8_is_a_415(
     ],
 )
 async def test_any_media_type_is_read_as_json(headers: dict[str, Any]) -> None:
-    assert await read_object(_request(b'{"prompt": "\xc3\xa9"}', **headers), 100) == {"prompt": "é"}
+    assert await _read(b'{"prompt": "\xc3\xa9"}', **headers) == {"prompt": "é"}
 
 
-async def test_keys_are_counted_before_a_large_body_is_read() -> None:
-    many = json.dumps({"a": {str(i): 1 for i in range(json_body.MAX_KEYS)}})
-    for body in (many, many.replace('":', '" :'), many.replace(" ", "")):
-        with pytest.raises(InvalidArgument, match="body: has more than 100000 keys"):
-            await read_object(_request(body.encode()), 10**7)
-    for text in ('":' * json_body.MAX_KEYS, '" :' * json_body.MAX_KEYS):
-        body = json.dumps({"a": text})
-        assert await read_object(_request(body.encode()), 10**7) == {"a": text}
+async def test_a_large_body_is_counted_before_it_is_parsed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed = mock.Mock(side_effect=object_of)
+    monkeypatch.setattr(json_body, "object_of", parsed)
+    body = json.dumps({"prompt": [1] * 50_000}).encode()
+    assert len(body) > json_body.INLINE_BYTES
+    with pytest.raises(InvalidArgument, match="body: has more than 40000 values"):
+        await _read(body, max_values=40_000)
+    assert parsed.call_count == 0
+    assert len((await _read(body, max_values=60_000))["prompt"]) == 50_000
+    assert parsed.call_count == 1
+
+
+async def test_a_large_body_is_parsed_away_from_the_loop() -> None:
+    def thread_of(fields: Mapping[str, Any]) -> int:
+        return threading.get_ident()
+
+    limits = BodyLimits(max_bytes=10**7, max_values=100)
+    for text, is_here in (("x" * 10, True), ("x" * json_body.INLINE_BYTES, False)):
+        body = json.dumps({"prompt": text}).encode()
+        thread = await read_body(_request(body), limits, thread_of)
+        assert (thread == threading.get_ident()) is is_here
