@@ -8,7 +8,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
-    FailFast,
     Field,
     PlainValidator,
     WithJsonSchema,
@@ -19,7 +18,7 @@ from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
 
 Item = TypeVar("Item")
 # One wrong item is enough: a list may have any number of them.
-ListOf = Annotated[list[Item], FailFast()]
+ListOf = Annotated[list[Item], Field(fail_fast=True)]
 
 
 def _are_ints(values: list[Any]) -> bool:
