@@ -290,7 +290,7 @@ async def test_requests_leave_a_worker_that_fails_in_an_unforeseen_way(
         tasks = both.begin()
         await both.both_run()
         loop = failing._loops[0]
-        monkeypatch.setattr(loop, "step", None)
+        monkeypatch.setattr(loop._runner, "step", None)
         monkeypatch.setattr(loop, "_refused", None)
         check(await gather(tasks))
         await until(lambda: failing.is_serving and failing._loops[0] is not loop)
@@ -312,7 +312,7 @@ async def test_a_worker_ends_also_if_its_verifier_is_lost_at_that_moment(
             except asyncio.CancelledError:
                 raise VerifierLost("at that very moment") from None
 
-        monkeypatch.setattr(loop, "step", step)
+        monkeypatch.setattr(loop._runner, "step", step)
         request = make_request("r0", prompt_of(0), params_of(0))
         running = asyncio.create_task(scheduler.client.generate(request))
         await begun.wait()
