@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dspark.config import setting
-from dspark.gateway.json_body import BodyLimits
+from dspark.gateway.body_limits import BodyLimits
 from dspark.gateway.parsing.call_formats import CHOICES as TOOL_PARSERS
 from dspark.gateway.parsing.reasoning_parsers import CHOICES as REASONING_PARSERS
 from dspark.gateway.request_limits import RequestLimits

@@ -7,13 +7,13 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
 from dspark.errors import BodyTimeout, InvalidArgument, MessageTooLarge
 from dspark.gateway.body_encoding import check_encoding
+from dspark.gateway.body_limits import BodyLimits
 from dspark.gateway.disconnect import ClientGone
 from dspark.gateway.field_path import field_path, readable
 from dspark.gateway.json_counts import FIELD, check_counts
@@ -23,15 +23,6 @@ from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
 # Longer bodies are read on a thread, so that streams go on.
 INLINE_BYTES = 64 * 1024
 Body = TypeVar("Body")
-
-
-@dataclass(frozen=True, slots=True)
-class BodyLimits:
-    """``timeout_s`` None means that a body may take any time to come."""
-
-    max_bytes: int
-    max_values: int
-    timeout_s: float | None = None
 
 
 async def read_body(

@@ -14,7 +14,8 @@ from starlette.types import Message
 
 from dspark.errors import DSparkError, InvalidArgument
 from dspark.gateway import json_body
-from dspark.gateway.json_body import BodyLimits, object_of, read_body
+from dspark.gateway.body_limits import BodyLimits
+from dspark.gateway.json_body import object_of, read_body
 from dspark.gateway.shortened import MAX_CHARS
 
 LONG = "k" * 5000
