@@ -44,7 +44,14 @@ class IncrementalDetokenizer:
 
     def push(self, token_ids: Sequence[int]) -> str:
         """Take new tokens; return the text that is certain now."""
-        self._pending += [i for i in token_ids if i not in self._skipped]
+        news = [i for i in token_ids if i not in self._skipped]
+        if len(news) > 1 and self._pending_text(news).endswith(REPLACEMENT):
+            # Some decoders tell nothing of what comes before an incomplete character.
+            return "".join(self._take([token_id]) for token_id in news)
+        return self._take(news)
+
+    def _take(self, token_ids: list[int]) -> str:
+        self._pending += token_ids
         if not self._pending:
             return ""
         text = self._pending_text()
@@ -85,12 +92,14 @@ class IncrementalDetokenizer:
         self._pending = []
         self._num_released = 0
 
-    def _pending_text(self) -> str:
-        text = self._decode(self._context + self._pending)
+    def _pending_text(self, more: Sequence[int] = ()) -> str:
+        """The text of what is pending, with ``more`` tokens behind it."""
+        pending = [*self._pending, *more]
+        text = self._decode(self._context + pending)
         if text.startswith(self._context_text):
             return text[len(self._context_text) :]
         # Byte-fallback decoders give U+FFFD for a whole run of byte tokens while its tail is open.
-        return self._decode(self._pending)
+        return self._decode(pending)
 
     def _give_up_on_head(self, text: str) -> str:
         """Settle all pending tokens but the fewest that may still become a character."""
@@ -98,10 +107,12 @@ class IncrementalDetokenizer:
             head, tail = self._pending[:-keep], self._pending[-keep:]
             tail_text = self._decode(tail)
             if tail_text.endswith(REPLACEMENT) and self._decode(head) + tail_text == text:
-                released = text[self._num_released : len(text) - len(tail_text)]
+                num_head, num_released = len(text) - len(tail_text), self._num_released
                 self._settle(head)
                 self._pending = tail
-                return released
+                # What the tail has before its incomplete character may be out already.
+                self._num_released = max(0, num_released - num_head)
+                return text[num_released:num_head]
         released = text[self._num_released :]
         self._settle(self._pending)
         return released

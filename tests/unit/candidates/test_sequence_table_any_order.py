@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,7 +42,6 @@ class Listener:
 
     def __init__(self) -> None:
         self.texts: dict[int, list[int]] = {}
-        self.num_ends: dict[int, int] = defaultdict(int)
 
     def on_commit(self, sequence: LiveSequence, token_ids: tuple[int, ...]) -> None:
         self.texts.setdefault(id(sequence), []).extend(token_ids)
@@ -52,7 +49,6 @@ class Listener:
 
     def on_release(self, sequence: LiveSequence, completed: bool) -> None:
         del self.texts[id(sequence)]
-        self.num_ends[sequence.epoch] += completed
 
 
 def said_of(table: SequenceTable, message: Message) -> None:
@@ -91,7 +87,6 @@ def test_what_is_known_is_the_text_and_an_end_that_came_first_is_remembered(
                 item = ProposeItem("r", known.epoch, base_len, 1, 1)
                 assert (table.find(item) is known) is (base_len == len(known))
         assert len(listener.texts) == len(table)
-    assert all(count <= 1 for count in listener.num_ends.values())
     now = LEASE_S + 1
     table.reclaim()
     assert len(table) == 0 and not listener.texts

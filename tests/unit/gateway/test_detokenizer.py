@@ -92,6 +92,24 @@ def test_byte_fallback_tokens_continue_a_prompt(
     assert all(REPLACEMENT not in piece for piece in pieces)
 
 
+@pytest.mark.parametrize("tokenizer", [BYTES, METASPACE], ids=["byte level", "byte fallback"])
+@given(
+    st.text(alphabet="a é€漢👨\u200d ", max_size=16),
+    st.lists(st.sampled_from(range(256, 256 + len(WORDS))), max_size=24),
+    st.integers(0, 12),
+    st.lists(st.integers(0, 200), max_size=6),
+)
+def test_text_that_breaks_off_anywhere_does_not_depend_on_its_runs(
+    tokenizer: Tokenizer, text: str, words: list[int], missing: int, cuts: list[int]
+) -> None:
+    start = words if tokenizer is METASPACE else [*b"word " * len(words)]
+    ids = [*start, *text.encode()]
+    ids = ids[: len(ids) - missing]
+    one_by_one = "".join(_pieces(tokenizer, [[token_id] for token_id in ids]))
+    assert "".join(_pieces(tokenizer, _split(ids, cuts))) == one_by_one
+    assert REPLACEMENT not in one_by_one.rstrip(REPLACEMENT)
+
+
 def test_the_first_word_keeps_the_space_that_a_decoder_strips_from_a_beginning() -> None:
     hello, a = (256 + WORDS.index(word) for word in ("▁Hello", "▁a"))
     assert _decoder(METASPACE).push([a]) == "a"
@@ -110,6 +128,41 @@ def test_text_before_an_incomplete_character_is_released_at_once() -> None:
 def test_special_tokens_have_no_text_and_break_no_character() -> None:
     end = BYTES.token_to_id(EOS)
     assert "".join(_pieces(BYTES, [[0xE2], [end], [0x82], [0xAC], [end]])) == "€"
+
+
+@pytest.mark.parametrize("piece", [p for p in PIECES if b"\xff" not in p])
+@pytest.mark.parametrize("more", [b"", b"\x82", b"\x82\xac", b"\x9f\x98\x80", b"x"])
+def test_long_runs_that_end_inside_a_character_repeat_and_lose_nothing(
+    piece: bytes, more: bytes
+) -> None:
+    """A run of any length, and several that each end so."""
+    last = 256 + PIECES.index(piece)
+    for size in range(3 * MAX_PENDING_TOKENS):
+        run = [*b"a" * size, last]
+        ids = [*run, *more, *run, *run, *more]
+        for runs in ([ids], [run, more, run, run, more], [ids[:-2], ids[-2:]]):
+            assert "".join(_pieces(BYTES, runs)) == BYTES.decode(ids)
+
+
+@pytest.mark.parametrize("char", ["é", "漢", "😀"])
+@pytest.mark.parametrize("before", ["", "▁wor", "e", "漢"])
+def test_long_runs_of_byte_fallback_that_end_inside_a_character_lose_nothing(
+    before: str, char: str
+) -> None:
+    """What comes before a character that stays incomplete is text however it came."""
+    encoded, start = char.encode(), [256 + WORDS.index("▁Hello")]
+    piece = [256 + WORDS.index(before)] if before in WORDS else [*before.encode()]
+    for size in range(MAX_PENDING_TOKENS + 4):
+        whole = piece * size
+        text = METASPACE.decode(start + whole).removeprefix(METASPACE.decode(start))
+        for held in range(1, len(encoded)):
+            run, rest = [*whole, *encoded[:held]], [*encoded[held:], *piece]
+            for runs in ([run], [run[:3], run[3:]], [[token_id] for token_id in run]):
+                cut = "".join(_pieces(METASPACE, runs, start))
+                assert cut.rstrip(REPLACEMENT) == text and len(cut) <= len(text) + held
+                ids = start + run + rest
+                expected = METASPACE.decode(ids).removeprefix(METASPACE.decode(start))
+                assert "".join(_pieces(METASPACE, [*runs, rest], start)) == expected
 
 
 def test_endless_garbage_stays_in_a_bounded_window() -> None:

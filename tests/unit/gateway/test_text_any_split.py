@@ -18,7 +18,7 @@ PIECES = [b"ab", b"ba", b"aab", b"b\xe2", b"\x82\xac", b"\xacab", b"\xff", b"\xf
 TOKENIZER = byte_tokenizer([piece for piece in PIECES if len(piece) > 1])
 END = TOKENIZER.token_to_id(EOS)
 LETTERS = [ord("a"), ord("b"), 0xE2, 0x82, 0xAC, *range(256, END)]
-TOKENS = st.lists(st.sampled_from(LETTERS), max_size=24)
+TOKENS = st.lists(st.sampled_from(LETTERS), max_size=40)
 STOPS = st.lists(st.text(alphabet="ab€", min_size=1, max_size=5), max_size=3)
 
 
@@ -69,6 +69,7 @@ def plainly(
     st.booleans(),
     st.lists(st.integers(0, 100), max_size=10),
 )
+@example([*b"a" * 20, LETTERS[8]], False, [], 0, False, False, [])
 @example([*b"ab\xe2\x82\xac"], True, ["b€"], 0, False, True, [2])
 def test_text_tokens_and_logprobs_end_alike_at_any_split(
     token_ids: list[int],
