@@ -75,7 +75,7 @@ def test_prompts_of_ones_own_are_answered_once(model: Path, tmp_path: Path) -> N
     ("flags", "problem"),
     [
         ([], "give --data FILE, --self-generate N, or both"),
-        (["--data", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
+        (["--data", "nowhere.jsonl"], "--data nowhere.jsonl: No such file"),
         (["--self-generate", "-1"], "must not be below 0"),
         (
             ["--self-generate", "20", "--prompt-template", "nothing"],

@@ -26,13 +26,16 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
         "with a file, and ngram if a table fits",
     )
     corpus: tuple[str, ...] = setting(
-        (), "comma-separated NAME=FILE of sources corpus:NAME; one without a file is in Redis"
+        (),
+        "comma-separated NAME=FILE of sources corpus:NAME; one without a file is in Redis; "
+        "unset: none",
     )
     vocab_size: int | None = setting(
         None, "token ids below this exist; unset: learned from the tokens that pass by"
     )
     model: str | None = setting(
-        None, "directory of the target; learned sources run only with weights that fit it"
+        None,
+        "directory of the target, that weights of learned sources must fit; unset: they do not run",
     )
     ngram_table: str | None = setting(
         None, "file of the source ngram, from 'dspark train ngram'; unset: the one that ships"
@@ -43,7 +46,7 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
     draft_model: str | None = setting(
         None,
         "directory of the source draft: a causal model with the target's vocabulary, or one from "
-        "'dspark train draft'",
+        "'dspark train draft'; unset: the one that ships",
     )
     draft_kv_tokens: int = setting(
         32_768, "tokens of all sequences that the source draft keeps K/V of"
@@ -51,10 +54,12 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
     block_weights: str | None = setting(
         None, "file of the source block, from 'dspark train block'; unset: the one that ships"
     )
-    model_id: str = setting("", "the target's name, which separates models in a shared store")
+    model_id: str = setting(
+        "", "the target's name, which separates models in a shared store; empty: one for all"
+    )
     propose_deadline_ms: float = setting(20.0, "a tree that takes longer is dropped")
     max_tree_nodes: int = setting(256, "upper limit of the nodes of one tree")
-    max_source_failures: int = setting(5, "a source that fails so often in a row is muted")
+    max_source_failures: int = setting(5, "failures in a row that mute a source")
     min_mute_s: float = setting(1.0, "first pause of a muted source; it doubles with each failure")
     max_mute_s: float = setting(60.0, "longest pause of a muted source")
     lease_s: float = setting(120.0, "a sequence that nobody used for so long is forgotten")
@@ -68,7 +73,7 @@ class CandidatesConfig(BackendTransportSettings, LogSettings):
     retrieval_max_entries: int = setting(
         200_000, "contexts kept: in all in memory (some 250 bytes each), a tenant in Redis"
     )
-    metrics_port: int = setting(0, "port of /metrics; 0 means none")
+    metrics_port: int = setting(0, "port of /metrics; 0: none")
     drain_s: float = setting(5.0, "after SIGTERM, running calls have so long to end")
     allow_peers: tuple[str, ...] = setting(("scheduler",), ALLOW_PEERS_HELP)
 

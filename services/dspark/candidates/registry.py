@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dspark.candidates.config import CandidatesConfig
-from dspark.candidates.learned_weights import NoWeights, find_weights
+from dspark.candidates.learned_sources import LEARNED
+from dspark.candidates.learned_weights import NoWeights
 from dspark.candidates.sources import corpus_name
 from dspark.candidates.sources.corpus import corpus_source
 from dspark.candidates.sources.interface import CandidateSource
@@ -26,19 +27,19 @@ NamedSourceFactory = Callable[[CandidatesConfig, str], CandidateSource]
 
 
 def _ngram(config: CandidatesConfig) -> NgramSource:
-    weights = find_weights("ngram.bin", config.ngram_table, config.model)
+    weights = LEARNED["ngram"].weights(config)
     table = read_table(weights.path)
     weights.check(table.target_digest)
     return NgramSource(table)
 
 
 def _medusa(config: CandidatesConfig) -> MedusaSource:
-    weights = find_weights("medusa.safetensors", config.medusa_weights, config.model)
+    weights = LEARNED["medusa"].weights(config)
     return MedusaSource(read_heads(weights, Path(config.model or "")))
 
 
 def _draft(config: CandidatesConfig) -> CandidateSource:
-    weights = find_weights("draft", config.draft_model, config.model)
+    weights = LEARNED["draft"].weights(config)
     try:
         # Only this source needs them, and they take seconds to import.
         from dspark.candidates.draft_model.source import draft_source
@@ -48,7 +49,7 @@ def _draft(config: CandidatesConfig) -> CandidateSource:
 
 
 def _block(config: CandidatesConfig) -> CandidateSource:
-    weights = find_weights("block.safetensors", config.block_weights, config.model)
+    weights = LEARNED["block"].weights(config)
     # torch takes seconds to import, and need not be there for the other sources.
     try:
         from dspark.candidates.sources.block.block_file import read_drafter
@@ -79,15 +80,20 @@ def build_sources(config: CandidatesConfig) -> list[CandidateSource]:
 
     Raises ValueError for a name that is not known, or stands for something that is not there.
     """
-    unknown = [name for name in config.sources if not _is_known(name)]
-    if unknown:
-        known = [*sorted(REGISTRY), *(f"{kind}:NAME" for kind in NAMED)]
-        raise ValueError(f"sources: unknown {unknown}; known are {known}")
+    check_names(config)
     if config.sources:
         return [_build_named(config, name) for name in config.sources]
     corpora = map(corpus_name.source_name, config.corpus_files)
     found = (_build_if_possible(config, name) for name in (*DEFAULT, *corpora))
     return [source for source in found if source is not None]
+
+
+def check_names(config: CandidatesConfig) -> None:
+    """Raises ValueError for a name that is not known."""
+    unknown = [name for name in config.sources if not _is_known(name)]
+    if unknown:
+        known = ", ".join([*sorted(REGISTRY), *(f"{kind}:NAME" for kind in NAMED)])
+        raise ValueError(f"sources: unknown {', '.join(unknown)}; known are {known}")
 
 
 def _is_known(source: str) -> bool:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from types import FrameType, ModuleType
 
+from dspark.argument_parser import ArgumentParser
 from dspark.cli import (
     bench,
     chat,
@@ -51,16 +52,13 @@ _TERMINATED = 143
 
 def build_parser() -> argparse.ArgumentParser:
     """Each command module has NAME, HELP, ``add_parser(parser)`` and ``run(arguments)``."""
-    parser = argparse.ArgumentParser(
-        allow_abbrev=False,
+    parser = ArgumentParser(
         prog="dspark",
         description="LLM inference with exact multi-source speculative decoding.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in _COMMANDS:
-        command = commands.add_parser(
-            module.NAME, help=module.HELP, description=module.HELP, allow_abbrev=False
-        )
+        command = commands.add_parser(module.NAME, help=module.HELP, description=module.HELP)
         module.add_parser(command)
         command.set_defaults(run=module.run)
     return parser

@@ -17,6 +17,7 @@ from dspark.cli.benchmark.table import results_table, sources_table
 from dspark.cli.client_access import files_of
 from dspark.cli.connection import add_connection_arguments, serving_target
 from dspark.cli.json_output import check_writable, write_json
+from dspark.cli.number_flags import count, counts, number_from_0
 from dspark.cli.progress import Progress
 from dspark.client import AsyncClient
 
@@ -41,20 +42,43 @@ def add_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prompts", type=Path, required=True, help='JSON list of {"kind", "user", "prompt"}'
     )
-    parser.add_argument("--max-tokens", type=_positive, default=128, help="tokens a request")
     parser.add_argument(
-        "--concurrency", type=_positives, default=(1, 8), help="requests in flight, such as 1,8"
+        "--max-tokens",
+        type=count,
+        default=128,
+        help="tokens of a request (default %(default)s)",
     )
     parser.add_argument(
-        "--speculation", type=_switches, default=(True, False), help="on, off or on,off"
+        "--concurrency",
+        type=counts,
+        default=(1, 8),
+        help="requests in flight, of each run (default 1,8)",
     )
-    parser.add_argument("--temperature", type=float, default=0.0, help="0 is greedy")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the first prompt")
     parser.add_argument(
-        "--repeats", type=_positive, default=1, help="the median run of so many is reported"
+        "--speculation",
+        type=_switches,
+        default=(True, False),
+        help="on, off or on,off (default on,off)",
+    )
+    parser.add_argument(
+        "--temperature",
+        type=number_from_0,
+        default=0.0,
+        help="temperature of sampling; 0 (the default) is greedy",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the first prompt (default %(default)s)"
+    )
+    parser.add_argument(
+        "--repeats",
+        type=count,
+        default=1,
+        help="runs of which the median is reported (default %(default)s)",
     )
     parser.add_argument("--prefix-cache", action="store_true", help="reuse cached prompt blocks")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the results there")
+    parser.add_argument(
+        "--json", type=Path, metavar="OUT", help="write the results there; default: nowhere"
+    )
     add_connection_arguments(parser)
 
 
@@ -143,17 +167,6 @@ def _show(results: dict[str, Any]) -> None:
         console.print(sources_table(results["runs"]))
     verdict = "identical" if results["identical"] else "NOT identical"
     console.print(f"{results['compared_requests']} requests compared on and off: {verdict}")
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
-
-
-def _positives(text: str) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(_positive(part) for part in text.split(",")))
 
 
 def _switches(text: str) -> tuple[bool, ...]:

@@ -22,7 +22,9 @@ _COMMAND = re.compile(r"/[A-Za-z]\w*")
 
 
 def add_parser(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--system", help="system message that opens the conversation")
+    parser.add_argument(
+        "--system", help="system message that opens the conversation; default: none"
+    )
     add_sampling_arguments(parser)
     add_connection_arguments(parser)
 

@@ -15,8 +15,10 @@ class ClientAccess:
     """The API key has a variable only, because others see the command lines of processes."""
 
     tls_ca: str = setting("", "PEM file of the authorities to trust; default: the system's")
-    tls_cert: str = setting("", "PEM file of a certificate to show, if the server asks for one")
-    tls_key: str = setting("", "PEM file of the certificate's key")
+    tls_cert: str = setting(
+        "", "PEM file of a certificate to show, if the server asks for one; default: none"
+    )
+    tls_key: str = setting("", "PEM file of the certificate's key; default: none")
 
     def __post_init__(self) -> None:
         if bool(self.tls_cert) != bool(self.tls_key):

@@ -21,21 +21,20 @@ from dspark.config import add_arguments, from_namespace
 
 def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags that say which server to use, and how to make an embedded one."""
-    parser.add_argument(
+    server = parser.add_argument_group(
+        "server",
+        "The API key is taken from the variable DSPARK_API_KEY. Flags below this group are for "
+        "services that start for this command; of a server that runs already, only --model is "
+        "asked for: it must serve that model.",
+    )
+    server.add_argument(
         "--base-url",
         help="server to use: host:port (gRPC; grpcs://host:port with TLS) or http(s)://host:port; "
         f"default: {DEFAULT_TARGET} if it answers, else embedded services",
     )
-    parser.add_argument("--embedded", action="store_true", help="start services for this command")
-    access = parser.add_argument_group(
-        "access", "The API key is taken from the variable DSPARK_API_KEY."
-    )
-    add_arguments(access, ClientAccess)
-    group = parser.add_argument_group(
-        "embedded services",
-        "Of a server that runs already, only --model is asked for: it must serve that model.",
-    )
-    add_arguments(group, ServicesConfig)
+    server.add_argument("--embedded", action="store_true", help="start services for this command")
+    add_arguments(server, ClientAccess)
+    add_arguments(parser, ServicesConfig)
 
 
 @asynccontextmanager

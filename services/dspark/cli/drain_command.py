@@ -7,6 +7,7 @@ import asyncio
 
 from dspark.cli.client_access import ClientAccess, files_of
 from dspark.cli.failure import CliError
+from dspark.cli.number_flags import number_from_0
 from dspark.cli.scheduler_client import drain_worker
 from dspark.config import add_arguments
 from dspark.transport_security.tls_files import TlsFiles
@@ -22,11 +23,16 @@ def add_parser(parser: argparse.ArgumentParser) -> None:
         "worker", help="address of the verifier, as the scheduler's metrics have it"
     )
     parser.add_argument(
-        "--scheduler", default=DEFAULT_SCHEDULER, help="default: %(default)s; each has to be told"
+        "--scheduler",
+        default=DEFAULT_SCHEDULER,
+        help="address of the scheduler (default %(default)s); each has to be told",
     )
     parser.add_argument("--resume", action="store_true", help="give it requests again")
     parser.add_argument(
-        "--timeout-s", type=float, default=60.0, help="longest wait until it is empty; 0: none"
+        "--timeout-s",
+        type=number_from_0,
+        default=60.0,
+        help="seconds to wait until it is empty, at most (default %(default)s); 0: none",
     )
     add_arguments(parser.add_argument_group("access"), ClientAccess)
 

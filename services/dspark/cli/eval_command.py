@@ -36,9 +36,11 @@ def add_parser(parser: argparse.ArgumentParser) -> None:
         "--prompts",
         type=Path,
         metavar="FILE",
-        help='prompts to continue: JSON list of {"kind", "user", "prompt"}',
+        help='prompts to continue: JSON list of {"kind", "user", "prompt"}; default: none',
     )
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the results there")
+    parser.add_argument(
+        "--json", type=Path, metavar="OUT", help="write the results there; default: nowhere"
+    )
     add_arguments(parser, EvalConfig)
 
 

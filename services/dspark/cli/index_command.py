@@ -36,7 +36,7 @@ def add_parser(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", required=True, help="the corpus's: its source is corpus:NAME")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write the corpus there, and not into Redis"
+        "--out", type=Path, metavar="FILE", help="write the corpus there; default: into Redis"
     )
     add_arguments(parser, IndexConfig)
 

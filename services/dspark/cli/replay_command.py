@@ -13,6 +13,7 @@ from rich.table import Table
 
 from dspark.cli.failure import CliError
 from dspark.cli.json_output import check_writable, write_json
+from dspark.config import with_flag
 from dspark.scheduler.config import SchedulerConfig
 from dspark.scheduler.decision_log import LoggedStep
 from dspark.scheduler.decision_replay import DecisionReplay, ReplayTotals
@@ -29,16 +30,34 @@ _SETTINGS = PolicySettings()
 def add_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log", type=Path, help="file of --decision-log of dspark serve")
     parser.add_argument(
-        "--policy", action="append", choices=tuple(POLICIES), help="may be repeated; default: all"
+        "--policy",
+        action="append",
+        choices=tuple(POLICIES),
+        help="policy to compare; may be given several times; default: all",
     )
     parser.add_argument(
-        "--num-draft-tokens", type=int, default=_SETTINGS.num_draft_tokens, help="for 'fixed'"
+        "--num-draft-tokens",
+        type=int,
+        default=_SETTINGS.num_draft_tokens,
+        help="candidate tokens of a request in a step under 'fixed' (default %(default)s)",
     )
     parser.add_argument(
-        "--min-survival", type=float, default=_SETTINGS.min_survival, help="for 'threshold'"
+        "--min-survival",
+        type=float,
+        default=_SETTINGS.min_survival,
+        help="probability (0 to 1) from which 'threshold' verifies a candidate token "
+        "(default %(default)s)",
     )
-    parser.add_argument("--min-gain", type=float, default=_SETTINGS.min_gain, help="for 'economic'")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the results there, too")
+    parser.add_argument(
+        "--min-gain",
+        type=float,
+        default=_SETTINGS.min_gain,
+        help="predicted gain, in tokens for each request, below which 'economic' asks for nothing "
+        "(default %(default)s)",
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="OUT", help="write the results there, too; default: nowhere"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             min_gain=settings.min_gain,
         )
     except ValueError as error:
-        raise CliError(str(error), _USAGE) from error
+        raise CliError(with_flag(str(error), SchedulerConfig), _USAGE) from error
     if arguments.json is not None:
         check_writable(arguments.json)
     totals = {
@@ -82,8 +101,10 @@ def logged_steps(path: Path) -> Iterator[LoggedStep]:
                     yield LoggedStep.from_json(line)
                 except ValueError as error:
                     raise CliError(f"{path}, line {number}: {error}", _USAGE) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise CliError(f"{path}: {error}", _USAGE) from error
+    except OSError as error:
+        raise CliError(f"{path}: {error.strerror}", _USAGE) from error
+    except UnicodeDecodeError as error:
+        raise CliError(f"{path}: is not UTF-8 text", _USAGE) from error
     if is_empty:
         raise CliError(f"{path}: no decisions in it", _USAGE)
 

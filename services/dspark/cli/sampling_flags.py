@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import math
 
+from dspark.cli.number_flags import number_above_0
 from dspark.client import GenerateOptions
 
 _DEFAULT_MAX_TOKENS = 512
@@ -19,15 +19,38 @@ def add_sampling_arguments(parser: argparse.ArgumentParser) -> None:
         default=_DEFAULT_MAX_TOKENS,
         help=f"tokens to generate at most (default {_DEFAULT_MAX_TOKENS})",
     )
-    group.add_argument("--temperature", type=float, help="0 is greedy")
-    group.add_argument("--top-k", type=int, help="draw from the k likeliest tokens; 0 means all")
-    group.add_argument("--top-p", type=float, help="draw from the likeliest tokens of this mass")
-    group.add_argument("--min-p", type=float, help="least probability relative to the likeliest")
-    group.add_argument("--seed", type=int, help="equal seeds give equal tokens")
-    group.add_argument("--stop", action="append", help="end before this text; may be repeated")
-    group.add_argument("--ignore-eos", action="store_true", default=None, help="go on after EOS")
+    group.add_argument(
+        "--temperature", type=float, help="temperature of sampling; 0 is greedy; default: 1"
+    )
+    group.add_argument(
+        "--top-k", type=int, help="draw from the k likeliest tokens; default: 0, all"
+    )
+    group.add_argument(
+        "--top-p",
+        type=float,
+        help="draw from the likeliest tokens of this probability in all; default: 1",
+    )
+    group.add_argument(
+        "--min-p", type=float, help="least probability relative to the likeliest token; default: 0"
+    )
+    group.add_argument(
+        "--seed", type=int, help="equal seeds give equal tokens; default: a random one"
+    )
+    group.add_argument(
+        "--stop", action="append", help="end before this text; may be given several times"
+    )
+    group.add_argument(
+        "--ignore-eos",
+        action="store_true",
+        default=None,
+        help="go on after the end-of-sequence token",
+    )
     group.add_argument("--no-speculation", action="store_true", help="decode plainly")
-    group.add_argument("--timeout", type=_seconds, help="seconds that a completion may take")
+    group.add_argument(
+        "--timeout",
+        type=number_above_0,
+        help="seconds that a completion may take; default: no limit",
+    )
 
 
 def sampling_options(arguments: argparse.Namespace) -> GenerateOptions:
@@ -43,10 +66,3 @@ def sampling_options(arguments: argparse.Namespace) -> GenerateOptions:
         speculation=False if arguments.no_speculation else None,
         timeout=arguments.timeout,
     )
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not (math.isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError("must be a finite number above 0")
-    return value

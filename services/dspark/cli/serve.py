@@ -11,10 +11,11 @@ import signal
 
 from dspark.cli.failure import CliError
 from dspark.cli.models.cache import cache_root
-from dspark.cli.models.prepare import PreparedModel, prepare
+from dspark.cli.models.prepare import PreparedModel
 from dspark.cli.progress import Progress
-from dspark.cli.services_config import ServeConfig
+from dspark.cli.serve_config import ServeConfig
 from dspark.cli.supervision.ports import claim_port, join
+from dspark.cli.supervision.preflight import prepared_model
 from dspark.cli.supervision.running import running_services
 from dspark.cli.supervision.runtime_dir import runtime_dir
 from dspark.cli.supervision.spec import DEPLOYMENT_VARIABLES, Addresses
@@ -37,7 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     grpc_port = claim_port(config.host, config.grpc_port, "--grpc-port")
     addresses = Addresses(http=join(config.host, http_port), grpc=join(config.host, grpc_port))
     progress = Progress()
-    model = prepare(config.model, progress)
+    model = prepared_model(config, progress)
+    model = dataclasses.replace(model, name=config.served_model_name or model.name)
     text = greeting(model.name, config.host, http_port, grpc_port)
     try:
         asyncio.run(_serve(config, model, addresses, progress, text))

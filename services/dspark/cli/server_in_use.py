@@ -9,6 +9,7 @@ from dspark.cli.failure import CliError
 from dspark.cli.models.prepare import served_name
 from dspark.cli.services_config import ServicesConfig
 from dspark.client import AsyncClient
+from dspark.config import flag_of
 
 _USAGE = 2
 _HINT = "--embedded starts services for this command"
@@ -18,8 +19,9 @@ def check_flags(arguments: argparse.Namespace, target: str) -> None:
     """Raises CliError for a flag that only services which are started here could heed."""
     for field in dataclasses.fields(ServicesConfig):
         if field.name != "model" and hasattr(arguments, field.name):
-            flag = f"--{field.name.replace('_', '-')}"
-            problem = f"{flag} is set when services start, but the server at {target} runs"
+            problem = (
+                f"{flag_of(field.name)} is set when services start, but the server at {target} runs"
+            )
             raise CliError(f"{problem}; {_HINT}", _USAGE)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from dspark.cli.failure import CliError
 from dspark.cli.models.prepare import prepare
 from dspark.cli.progress import Progress
+from dspark.cli.train_inputs import check_inputs
 from dspark.cli.training_config import TrainConfig
 from dspark.config import add_arguments, from_namespace
 
@@ -27,7 +28,7 @@ _USAGE = 2
 def add_parser(parser: argparse.ArgumentParser) -> None:
     sources = parser.add_subparsers(dest="source", metavar="SOURCE", required=True)
     for name, text in SOURCES.items():
-        source = sources.add_parser(name, help=text, description=text, allow_abbrev=False)
+        source = sources.add_parser(name, help=text, description=text)
         _add_files(source)
         add_arguments(source, TrainConfig)
     report = sources.add_parser(_REPORT, help=_REPORT_HELP, description=_REPORT_HELP)
@@ -50,7 +51,8 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE.json",
-        help="prompts of a benchmark: requests that share six words with one are left out",
+        help="prompts of a benchmark: requests that share six words with one are left out; "
+        "may be given several times",
     )
     parser.add_argument(
         "--prompt-template",
@@ -67,11 +69,13 @@ def run(arguments: argparse.Namespace) -> int:
     config = from_namespace(TrainConfig, arguments)
     if not arguments.data and not config.self_generate:
         raise CliError("give --data FILE, --self-generate N, or both", _USAGE)
-    for path in (*arguments.data, *arguments.exclude):
-        if not path.is_file():
-            raise CliError(f"{path}: no such file", _USAGE)
-    if config.start_from and not Path(config.start_from).exists():
-        raise CliError(f"--start-from {config.start_from}: no such file or directory", _USAGE)
+    check_inputs(
+        arguments.data,
+        arguments.exclude,
+        arguments.prompt_template,
+        config.start_from,
+        Path(config.out),
+    )
     progress = Progress()
     model = prepare(config.target, progress)
     # What follows takes seconds to import.

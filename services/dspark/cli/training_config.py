@@ -16,17 +16,20 @@ class TrainConfig:
     target: str = setting(
         DEFAULT_MODEL, "model to train for: known name, directory, FILE.gguf or hub id"
     )
-    out: str = setting("", "directory of the weights, and of the texts that they are made of")
+    out: str = setting(
+        "", "directory of the weights, and of the texts that they are made of; there is no default"
+    )
     self_generate: int = setting(
         0, "answer tokens that the target makes to requests of its own, beside those to --data"
     )
-    max_answer_tokens: int = setting(220, "longest answer")
+    max_answer_tokens: int = setting(220, "tokens of the longest answer")
     texts_at_once: int = setting(64, "texts that the target writes side by side")
     weight_dtype: str = setting("auto", "the target's weights", choices=WEIGHT_DTYPES)
-    threads: int = setting(0, "threads; 0: all processors")
+    threads: int = setting(0, "CPU threads; 0: one for each processor")
     steps: int = setting(900, "steps of sources that are optimised; ngram has none")
     start_from: str | None = setting(
-        None, "weights of this source and target to learn on from, such as those that ship"
+        None,
+        "weights of this source and target to learn on from, such as those that ship; unset: none",
     )
     draft_layers: int = setting(3, "layers of the source draft, from the target's own")
     seed: int = setting(0, "start of all random choices")

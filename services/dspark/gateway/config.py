@@ -35,31 +35,36 @@ class GatewayConfig(TransportSettings, LogSettings):
     """Addresses are ``host:port`` or ``unix:/path``; port 0 picks a free one."""
 
     model_dir: str = field(metadata={"help": "folder with tokenizer.json and the chat template"})
-    served_model_name: str = setting("", "name clients ask for; the folder's name if empty")
+    served_model_name: str = setting("", "name that clients ask for; empty: the folder's name")
     scheduler: tuple[str, ...] = setting(
         ("127.0.0.1:50052",),
         "addresses of schedulers, with commas; dns:///name:port is all of a name",
     )
     http: str = setting("127.0.0.1:8000", "address of the HTTP API")
     grpc: str = setting("127.0.0.1:50051", "address of the gRPC API")
-    http_tls_cert: str = setting("", "PEM file of the certificate for clients, HTTP and gRPC")
-    http_tls_key: str = setting("", "PEM file of that certificate's key")
-    api_keys_file: str = setting("", "file of API keys; without one anybody may call")
+    http_tls_cert: str = setting(
+        "", "PEM file of the certificate for clients, HTTP and gRPC; empty: no TLS"
+    )
+    http_tls_key: str = setting("", "PEM file of that certificate's key; empty: no TLS")
+    api_keys_file: str = setting("", "file of API keys; empty: anybody may call")
     metrics_need_key: bool = setting(False, "whether /metrics needs an API key too")
-    max_body_bytes: int = setting(8 * 1024 * 1024, "largest HTTP request body or gRPC message")
+    max_body_bytes: int = setting(
+        8 * 1024 * 1024, "size of the largest HTTP request body or gRPC message"
+    )
     max_body_values: int = setting(
         500_000, "most values of a request's body, or token ids of a gRPC message"
     )
     max_stop_strings: int = setting(64, "most stop strings of a request")
-    max_stop_string_chars: int = setting(1024, "longest stop string")
+    max_stop_string_chars: int = setting(1024, "characters of the longest stop string")
     max_choices: int = setting(128, "most choices of a request: its prompts times n")
     max_bias_entries: int = setting(
         4096, "most entries of logit_bias and other objects, bad_words and stop_token_ids"
     )
     max_grammar_chars: int = setting(
-        256 * 1024, "largest grammar, JSON schema or tool definitions of a request"
+        256 * 1024,
+        "characters of the largest grammar, JSON schema or tool definitions of a request",
     )
-    body_timeout_s: float = setting(60.0, "time for a request's body to come; 0 means no limit")
+    body_timeout_s: float = setting(60.0, "time for a request's body to come; 0: no limit")
     tool_parser: str = setting(
         "auto", "format of tool calls; auto: by the model's chat template", choices=TOOL_PARSERS
     )
@@ -70,7 +75,7 @@ class GatewayConfig(TransportSettings, LogSettings):
         False, "whether requests may bring a chat template, which is a program"
     )
     chat_template_timeout_s: float = setting(2.0, "time that a chat template gets")
-    request_timeout_s: float = setting(3600.0, "longest life of a request; 0 means no limit")
+    request_timeout_s: float = setting(3600.0, "longest life of a request; 0: no limit")
     drain_pause_s: float = setting(0.0, "time after SIGTERM in which new requests are still served")
     drain_s: float = setting(30.0, "time that running requests get to end after SIGTERM")
 

@@ -9,9 +9,10 @@ from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 from dspark.cli.embedded import services_for
-from dspark.cli.models.prepare import PreparedModel, prepare
+from dspark.cli.models.prepare import PreparedModel
 from dspark.cli.progress import Progress
 from dspark.cli.services_config import ServicesConfig
+from dspark.cli.supervision.preflight import prepared_model
 from dspark.client import AsyncClient, ClientClosed
 from dspark.client.event_loop import BackgroundLoop
 
@@ -26,7 +27,7 @@ class LocalServer:
 
     def __init__(self, config: ServicesConfig, progress: Progress) -> None:
         # On the caller's thread: it may fetch for minutes, and others use the loop.
-        model = prepare(config.model, progress)
+        model = prepared_model(config, progress)
         self._lock = threading.Lock()
         self._is_open = True
         self._loop = BackgroundLoop.acquire()

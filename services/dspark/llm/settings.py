@@ -40,13 +40,16 @@ def _value(name: str, value: Any) -> Any:
     if hint == tuple[str, ...]:
         return _texts(name, value)
     # A bool is an int to isinstance.
-    if not isinstance(value, hint) or isinstance(value, bool) is not (hint is bool):
+    if not isinstance(value, hint) or isinstance(value, bool) is not (hint == bool | None):
         if not (hint == float | None and type(value) is int):
-            wanted = str(hint).removesuffix(" | None") if hint is not bool else "bool"
-            raise SettingError(f"{name}={value!r} is no {wanted}")
+            raise SettingError(f"{name}={value!r} is no {_kind(hint)}")
     if choices is not None and value not in choices:
         raise SettingError(f"{name}={value!r} is not one of {', '.join(map(str, choices))}")
     return value
+
+
+def _kind(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).removesuffix(" | None")
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:

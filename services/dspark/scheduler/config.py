@@ -44,15 +44,19 @@ class SchedulerConfig(FairnessSettings, BackendTransportSettings, LogSettings):
     )
     listen: str = setting("127.0.0.1:50052", "address to serve on: host:port or unix:/path")
     candidates: tuple[str, ...] = setting(
-        (), "addresses of candidates services, with commas; dns:///name:port is all of a name"
+        (),
+        "addresses of candidates services, with commas; dns:///name:port is all of a name; unset: "
+        "none",
     )
     policy: str = setting("economic", "speculation policy", choices=tuple(POLICIES))
     num_draft_tokens: int = setting(
-        _POLICY.num_draft_tokens, "nodes per request and step of the policy 'fixed'"
+        _POLICY.num_draft_tokens, "candidate tokens of a request in a step under the policy 'fixed'"
     )
-    max_draft_tokens: int = setting(15, "largest number of nodes per request and step")
+    max_draft_tokens: int = setting(15, "largest number of candidate tokens of a request in a step")
     max_num_seqs: int = setting(64, "largest number of running requests")
-    max_num_batched_tokens: int = setting(512, "rows of one step")
+    max_num_batched_tokens: int = setting(
+        512, "largest number of tokens that a step computes, those of prompts among them"
+    )
     waves: str = setting(
         "auto",
         "waves in which the requests of a verifier take turns, so that one drafts while the other "
@@ -62,13 +66,16 @@ class SchedulerConfig(FairnessSettings, BackendTransportSettings, LogSettings):
     max_waiting: int = setting(1024, "largest number of waiting requests")
     propose_deadline_ms: float = setting(25.0, "longest wait for candidates in a step")
     min_survival: float = setting(
-        _POLICY.min_survival, "probability to be accepted from which 'threshold' verifies a node"
+        _POLICY.min_survival,
+        "probability (0 to 1) to be accepted from which 'threshold' verifies a candidate token",
     )
     min_gain: float = setting(
-        _POLICY.min_gain, "predicted gain below which 'economic' asks for nothing"
+        _POLICY.min_gain,
+        "predicted gain, in tokens for each request, below which 'economic' asks for no candidates",
     )
     explore_share: float = setting(
-        _POLICY.explore_share, "share of time spent on candidates that are priced out"
+        _POLICY.explore_share,
+        "share (0 to 1) of the time spent on candidates that are priced out",
     )
     calibration_file: str = setting(
         "", "where what was learnt of candidates' scores outlives a restart; empty: nowhere"
@@ -76,7 +83,7 @@ class SchedulerConfig(FairnessSettings, BackendTransportSettings, LogSettings):
     decision_log: str = setting(
         "", "file to which every decision is appended for dspark replay; empty: none"
     )
-    mute_after: int = setting(8, "rounds without an accepted node that mute a source")
+    mute_after: int = setting(8, "rounds without an accepted token that mute a source")
     mute_steps: int = setting(64, "steps for which a source stays muted")
     breaker_failures: int = setting(5, "failed calls in a row that open the candidates breaker")
     breaker_open_s: float = setting(1.0, "first pause of an open candidates breaker")
@@ -89,9 +96,11 @@ class SchedulerConfig(FairnessSettings, BackendTransportSettings, LogSettings):
     stall_s: float = setting(30.0, "time without a finished step that counts as unhealthy")
     drain_s: float = setting(30.0, "time for running requests to end after SIGTERM")
     record_calls: str = setting(
-        "", "file to write each call to verifiers and candidates to, for dspark simulate"
+        "",
+        "file to which each call to verifiers and candidates is appended, for dspark simulate; "
+        "empty: none",
     )
-    metrics_port: int = setting(0, "port of /metrics; 0 means none")
+    metrics_port: int = setting(0, "port of /metrics; 0: none")
     allow_peers: tuple[str, ...] = setting(("gateway",), ALLOW_PEERS_HELP)
 
     def __post_init__(self) -> None:
@@ -110,6 +119,8 @@ class SchedulerConfig(FairnessSettings, BackendTransportSettings, LogSettings):
             raise ValueError("min_survival must be above 0 and at most 1")
         if not 0 <= self.explore_share < 1:
             raise ValueError("explore_share must be from 0 to below 1")
+        if not 0 <= self.min_gain < float("inf"):
+            raise ValueError("min_gain must be 0 or more")
         for name in ("drain_s", "failover_s"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be 0 or more seconds")

@@ -14,7 +14,7 @@ from dspark.gateway.template_files import load_chat_template
 from dspark.gateway.tokenizer import TextTokenizer, special_tokens
 from dspark.training.collect import answer_jobs, collect, keeps_all
 from dspark.training.errors import TrainingFailed
-from dspark.training.overlap import Overlap
+from dspark.training.overlap import Overlap, reserved_texts
 from dspark.training.prompt_files import read_prompts
 from dspark.training.prompt_layout import USER, PromptLayout
 from dspark.training.self_generation import MAX_PROMPT_TOKENS, SelfGeneration
@@ -140,11 +140,7 @@ class TrainingJob:
         return list(read())
 
     def _reserved(self) -> Overlap:
-        texts: list[str] = []
-        for path in self.exclude:
-            entries = json.loads(path.read_text(encoding="utf-8"))
-            texts += [str(entry.get("user", entry.get("prompt", ""))) for entry in entries]
-        return Overlap(texts)
+        return Overlap(text for path in self.exclude for text in reserved_texts(path))
 
     def _target(self, say: Say) -> Target:
         room = MAX_PROMPT_TOKENS + self.max_answer_tokens

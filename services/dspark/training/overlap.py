@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 GRAM_WORDS = 6
+
+
+def reserved_texts(path: Path) -> list[str]:
+    """The prompts of a benchmark: a JSON list of {"user": ...} or {"prompt": ...}.
+
+    Raises OSError, and ValueError for anything else.
+    """
+    entries = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
+        raise ValueError('must be a list of {"user": "..."} or {"prompt": "..."}')
+    return [str(entry.get("user", entry.get("prompt", ""))) for entry in entries]
 
 
 class Overlap:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from typing import Any
 
+from dspark.config import flag_of, setting
 from dspark.telemetry.logs import LogSettings
 from dspark.transport_security.settings import (
     ALLOW_PEERS_HELP,
@@ -15,6 +18,22 @@ EXACTNESS = ("strict", "fast")
 WEIGHT_DTYPES = ("auto", "bf16", "fp16", "fp32", "int8", "int4")
 LOGPROBS_MODES = ("raw", "processed")
 COMPUTE_AHEAD = ("auto", "on", "off")
+KERNELS = ("auto", "native", "torch")
+ATTENTION = ("auto", "native", "torch", "flash_attn", "flex")
+_CHOICES = {
+    "exactness": EXACTNESS,
+    "weight_dtype": WEIGHT_DTYPES,
+    "logprobs_mode": LOGPROBS_MODES,
+    "compute_ahead": COMPUTE_AHEAD,
+    "kernels": KERNELS,
+    "attention": ATTENTION,
+}
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
+
+
+def _choice(name: str, text: str) -> Any:
+    """A field that is by default the first of its choices."""
+    return setting(_CHOICES[name][0], text, choices=_CHOICES[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,97 +41,58 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
     """Flags and variables of ``python -m dspark.verifier``; see the help text of each field."""
 
     model: str = field(metadata={"help": "model directory, GGUF file or hub id"})
-    listen: str = field(
-        default="127.0.0.1:50061", metadata={"help": "host:port or unix:/path to listen on"}
+    listen: str = setting("127.0.0.1:50061", "host:port or unix:/path to listen on")
+    served_model_name: str = setting(
+        "", "name of the model to clients; empty: the last part of --model"
     )
-    served_model_name: str = field(
-        default="",
-        metadata={"help": "name of the model to clients; empty means the last part of --model"},
+    kv_tokens: int = setting(65_536, "tokens that the KV pool holds")
+    block_size: int = setting(
+        16, "tokens in a KV block; small suits short requests, large long ones"
     )
-    kv_tokens: int = field(default=65_536, metadata={"help": "tokens that the KV pool holds"})
-    block_size: int = field(
-        default=16,
-        metadata={"help": "tokens in a KV block; small suits short requests, large long ones"},
+    max_model_len: int = setting(0, "largest number of tokens of a sequence; 0: the model's")
+    exactness: str = _choice(
+        "exactness", "strict: tokens depend on no neighbour; fast: near-ties may differ"
     )
-    max_model_len: int = field(
-        default=0, metadata={"help": "largest number of tokens of a sequence; 0 means the model's"}
+    kernels: str = _choice("kernels", "matmul kernels; auto: native on processors where they run")
+    attention: str = _choice(
+        "attention", "attention backend; auto: the best one that works on the device"
     )
-    exactness: str = field(
-        default="strict",
-        metadata={
-            "help": "strict: tokens depend on no neighbour; fast: near-ties may differ",
-            "choices": EXACTNESS,
-        },
+    cuda_graphs: bool = setting(True, "replay small passes from recordings on CUDA devices")
+    compute_ahead: str = _choice(
+        "compute_ahead", "compute the expected next pass before it is asked for; auto: on devices"
     )
-    kernels: str = field(default="auto", metadata={"help": "which matmul kernels to use"})
-    attention: str = field(
-        default="auto",
-        metadata={"help": "attention backend: auto, native, torch, flash_attn or flex"},
+    early_pruning: str = setting(
+        "auto",
+        "drop hopeless candidates behind some layers of a pass: auto (where it is measured to "
+        "pay), off, or the number of LAYERS behind which",
     )
-    cuda_graphs: bool = field(
-        default=True, metadata={"help": "replay small passes from recordings on CUDA devices"}
+    logprobs_mode: str = _choice(
+        "logprobs_mode",
+        "log-probabilities of: raw, the model's own distribution; processed, the one that tokens "
+        "are drawn from",
     )
-    compute_ahead: str = field(
-        default="auto",
-        metadata={
-            "help": "compute the expected next pass before it is asked for; auto: on devices",
-            "choices": COMPUTE_AHEAD,
-        },
+    weight_dtype: str = _choice(
+        "weight_dtype", "how linear layers hold their weights; auto: bf16 unless stored as fp32"
     )
-    early_pruning: str = field(
-        default="auto",
-        metadata={
-            "help": "drop hopeless candidates behind some layers of a pass: auto (where it is "
-            "measured to pay), off, or the number of LAYERS behind which"
-        },
+    device: str = setting("auto", "what the model runs on: auto, cpu, cuda or cuda:N")
+    threads: int = setting(0, "CPU threads of the model; 0: one for each core")
+    max_step_rows: int = setting(
+        0, "rows (tokens) that one step should carry; 0: 64 on a CPU, 2048 on a GPU"
     )
-    logprobs_mode: str = field(
-        default="raw",
-        metadata={
-            "help": "log-probabilities of: raw, the model's own distribution; processed, the one "
-            "that tokens are drawn from",
-            "choices": LOGPROBS_MODES,
-        },
+    prefix_cache_blocks: int = setting(
+        -1, "unused KV blocks kept for reuse; 0: none, -1: a quarter of the pool"
     )
-    weight_dtype: str = field(
-        default="auto",
-        metadata={
-            "help": "how linear layers hold their weights; auto: bf16 unless stored as fp32",
-            "choices": WEIGHT_DTYPES,
-        },
+    grammar_cache: int = setting(
+        64, "largest number of compiled grammars that are kept for structured outputs"
     )
-    device: str = field(default="auto", metadata={"help": "cpu, cuda or cuda:N"})
-    threads: int = field(
-        default=0, metadata={"help": "CPU threads of the model; 0 means all cores"}
-    )
-    max_step_rows: int = field(
-        default=0,
-        metadata={"help": "rows that one step should carry; 0 means the device's default"},
-    )
-    prefix_cache_blocks: int = field(
-        default=-1,
-        metadata={"help": "unused blocks kept for reuse; 0 means none, -1 a quarter of the pool"},
-    )
-    grammar_cache: int = field(
-        default=64, metadata={"help": "most compiled grammars that are kept for structured outputs"}
-    )
-    metrics_port: int = field(default=0, metadata={"help": "port of /metrics; 0 means none"})
-    lease_s: float = field(
-        default=60.0, metadata={"help": "seconds after which an untouched sequence is reclaimed"}
-    )
-    stall_s: float = field(
-        default=30.0, metadata={"help": "seconds after which a running step counts as stalled"}
-    )
-    drain_s: float = field(
-        default=10.0,
-        metadata={
-            "help": "seconds at shutdown: half for requests to go elsewhere, half for the last step"
-        },
+    metrics_port: int = setting(0, "port of /metrics; 0: none")
+    lease_s: float = setting(60.0, "time after which an untouched sequence is reclaimed")
+    stall_s: float = setting(30.0, "time after which a running step counts as stalled")
+    drain_s: float = setting(
+        10.0, "time at shutdown: half for requests to go elsewhere, half for the last step"
     )
 
-    allow_peers: tuple[str, ...] = field(
-        default=("scheduler",), metadata={"help": ALLOW_PEERS_HELP}
-    )
+    allow_peers: tuple[str, ...] = setting(("scheduler",), ALLOW_PEERS_HELP)
 
     def __post_init__(self) -> None:
         self.check_transport()
@@ -134,17 +114,14 @@ class VerifierConfig(BackendTransportSettings, LogSettings):
             raise ValueError("--grammar-cache must be at least 1")
         if min(self.lease_s, self.stall_s, self.drain_s) <= 0:
             raise ValueError("--lease-s, --stall-s and --drain-s must be above 0")
-        if self.exactness not in EXACTNESS:
-            raise ValueError(f"--exactness must be one of {', '.join(EXACTNESS)}")
-        if self.compute_ahead not in COMPUTE_AHEAD:
-            raise ValueError(f"--compute-ahead must be one of {', '.join(COMPUTE_AHEAD)}")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{flag_of(name)} must be one of {', '.join(choices)}")
+        if not _DEVICE.fullmatch(self.device):
+            raise ValueError(f"--device must be auto, cpu, cuda or cuda:N, not {self.device!r}")
         if self.early_pruning not in ("auto", "off") and not self.pruning_layer:
             problem = f"must be auto, off or a number of layers, not {self.early_pruning!r}"
             raise ValueError(f"--early-pruning {problem}")
-        if self.logprobs_mode not in LOGPROBS_MODES:
-            raise ValueError(f"--logprobs-mode must be one of {', '.join(LOGPROBS_MODES)}")
-        if self.weight_dtype not in WEIGHT_DTYPES:
-            raise ValueError(f"--weight-dtype must be one of {', '.join(WEIGHT_DTYPES)}")
 
     @property
     def model_id(self) -> str:

@@ -36,12 +36,12 @@ PLAIN = ServerTransport()
 class TransportSettings:
     """To be inherited by a service's config, which calls ``check_transport`` when it is made."""
 
-    tls_cert: str = setting("", "PEM file of this service's certificate, for mTLS")
-    tls_key: str = setting("", "PEM file of the certificate's key")
-    tls_ca: str = setting("", "PEM file of the authorities that sign the certificates of peers")
-    health_port: int = setting(
-        0, "port of gRPC health alone, without TLS, for probes; 0 means none"
+    tls_cert: str = setting("", "PEM file of this service's certificate, for mTLS; empty: no TLS")
+    tls_key: str = setting("", "PEM file of the certificate's key; empty: no TLS")
+    tls_ca: str = setting(
+        "", "PEM file of the authorities that sign the certificates of peers; empty: no TLS"
     )
+    health_port: int = setting(0, "port of gRPC health alone, without TLS, for probes; 0: none")
 
     def check_transport(self) -> None:
         """Raises ValueError."""
@@ -59,7 +59,7 @@ class BackendTransportSettings(TransportSettings):
     """Of a service that only other services call."""
 
     max_message_bytes: int = setting(
-        DEFAULT_MAX_MESSAGE_BYTES, "largest message of a call, in bytes"
+        DEFAULT_MAX_MESSAGE_BYTES, "size of the largest message of a call"
     )
 
     def check_transport(self) -> None:

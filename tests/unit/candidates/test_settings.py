@@ -81,7 +81,7 @@ def test_a_given_vocabulary_stays_and_an_unknown_one_grows() -> None:
     ("arguments", "variable", "message"),
     [
         (["--sources", "tea-leaves"], None, "tea-leaves"),
-        (["--lease-s", "0"], None, "lease_s"),
+        (["--lease-s", "0"], None, "--lease-s"),
         ([], ("DSPARK_VOCAB_SIZE", "many"), "DSPARK_VOCAB_SIZE"),
     ],
 )

@@ -11,7 +11,8 @@ import pytest
 
 from dspark.candidates.config import CandidatesConfig
 from dspark.cli.models.prepare import PreparedModel
-from dspark.cli.services_config import ServeConfig, ServicesConfig
+from dspark.cli.serve_config import ServeConfig
+from dspark.cli.services_config import ServicesConfig
 from dspark.cli.supervision.spec import Addresses, ServiceSpec, service_specs
 from dspark.config import add_arguments, from_namespace
 from dspark.gateway.config import GatewayConfig

@@ -36,6 +36,16 @@ class Shown:
     sources: tuple[str, ...] = config.setting(("suffix", "recycle"), "ways to guess")
 
 
+@dataclass(frozen=True)
+class Grouped:
+    """A field under a heading, with another flag for it."""
+
+    listen: str = config.setting("", "where")
+    max_waiting: int = config.setting(
+        8, "requests", group="queues", aliases=("--max-queued-requests",)
+    )
+
+
 def parse(argv: list[str], environ: dict[str, str] | None = None) -> Settings:
     parser = argparse.ArgumentParser()
     config.add_arguments(parser, Settings)
@@ -48,8 +58,23 @@ def test_help_shows_defaults() -> None:
     text = " ".join(parser.format_help().split())
     assert "share of time (default 5%)" in text
     assert "ways to guess (default suffix,recycle)" in text
-    assert "what to serve --" in text
+    assert "what to serve (required) --" in text
     assert "no limit if unset --" in text
+
+
+def test_help_shows_units_by_the_end_of_a_name() -> None:
+    assert config.with_default("a wait", "wait_s", 0.5) == "a wait (default 0.5 seconds)"
+    assert config.with_default("a wait", "wait_ms", 20.0) == "a wait (default 20 ms)"
+    assert config.with_default("a size", "body_bytes", 1024) == "a size (default 1024 bytes)"
+    assert config.with_default("a switch", "reflection", False) == "a switch (default no)"
+
+
+def test_flags_stand_under_the_heading_of_their_group_with_further_names() -> None:
+    parser = argparse.ArgumentParser()
+    config.add_arguments(parser, Grouped)
+    (group,) = [each for each in parser._action_groups if each.title == "queues"]
+    assert [action.dest for action in group._group_actions] == ["max_waiting"]
+    assert parser.parse_args(["--max-queued-requests", "3"]).max_waiting == 3
 
 
 def test_defaults_come_from_the_class() -> None:
@@ -91,7 +116,7 @@ def test_a_flag_wins_over_the_environment() -> None:
         ({"DSPARK_LIMIT": ""}, "DSPARK_LIMIT"),
         ({"DSPARK_REFLECTION": "maybe"}, "DSPARK_REFLECTION"),
         ({"DSPARK_EXACTNESS": "sloppy"}, "DSPARK_EXACTNESS"),
-        ({"DSPARK_PORT": "-1"}, "port must not be negative"),
+        ({"DSPARK_PORT": "-1"}, "--port must not be negative"),
     ],
 )
 def test_a_bad_variable_is_an_error_that_names_it(environ: dict[str, str], named: str) -> None:

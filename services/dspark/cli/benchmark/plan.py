@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dspark.cli.failure import CliError
+from dspark.cli.text_input import read_text
 
 # Enough requests that the start and the end of a run, when fewer are in flight, weigh little.
 _REQUESTS_PER_SLOT = 4
@@ -38,9 +39,7 @@ class BenchRequest:
 def load_prompts(path: Path) -> list[BenchPrompt]:
     """Read a list of {"kind", "user", "prompt"}; raises CliError that names what is wrong."""
     try:
-        entries = json.loads(path.read_text())
-    except OSError as error:
-        raise CliError(f"--prompts {path}: {error.strerror}", _USAGE) from error
+        entries = json.loads(read_text(path, f"--prompts {path}"))
     except (ValueError, RecursionError) as error:
         raise CliError(f"--prompts {path}: {error}", _USAGE) from error
     if not isinstance(entries, list) or not entries:

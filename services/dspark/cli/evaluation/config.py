@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dspark.cli.models.known import DEFAULT_MODEL
-from dspark.config import setting
-from dspark.verifier.config import WEIGHT_DTYPES, VerifierConfig
+from dspark.config import flag_of, setting
+from dspark.verifier.config import KERNELS, WEIGHT_DTYPES, VerifierConfig
 
 # What "auto" means depends on the model, so it could be the same on both sides.
 DTYPES = tuple(dtype for dtype in WEIGHT_DTYPES if dtype != "auto")
@@ -22,14 +22,14 @@ class EvalConfig:
     )
     weight_dtype: str = setting("int8", f"weights to judge: {_CHOICE}")
     reference: str = setting("bf16", f"weights to judge them by: {_CHOICE}")
-    kernels: str = setting("auto", "matmul kernels of both")
+    kernels: str = setting("auto", "matmul kernels of both", choices=KERNELS)
     max_tokens: int = setting(128, "most tokens that continue a prompt")
     context: int = setting(512, "tokens in a window of a text")
 
     def __post_init__(self) -> None:
         for name in ("weight_dtype", "reference"):
             if getattr(self, name) not in DTYPES:
-                given = f"--{name.replace('_', '-')} {getattr(self, name)}"
+                given = f"{flag_of(name)} {getattr(self, name)}"
                 raise ValueError(f"{given} must be {_CHOICE}")
         if self.weight_dtype == self.reference:
             raise ValueError(f"--weight-dtype and --reference are both {self.reference}")

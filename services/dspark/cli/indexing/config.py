@@ -16,5 +16,5 @@ class IndexConfig:
         DEFAULT_MODEL, "known name, directory, FILE.gguf or hub id (organisation/name)"
     )
     redis_url: str | None = setting(
-        None, "put the corpus into this Redis, such as redis://host:6379/0"
+        None, "put the corpus into this Redis, such as redis://host:6379/0; unset: --out"
     )

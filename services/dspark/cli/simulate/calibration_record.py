@@ -18,6 +18,7 @@ from dspark.cli.simulate.recorded_guesses import RecordedModel
 from dspark.cli.simulate.recorded_texts import texts_of
 from dspark.cli.simulate.system import System
 from dspark.cli.simulate.verifier_model import VerifierModel
+from dspark.cli.text_input import read_text
 from dspark.proposal import SourceRate
 from dspark.step import VerifyCost
 
@@ -39,10 +40,7 @@ def read_record(path: Path) -> System:
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     try:
-        with path.open() as file:
-            return [json.loads(line) for line in file]
-    except OSError as error:
-        raise CliError(f"{_FLAG} {path}: {error.strerror}", _USAGE) from error
+        return [json.loads(line) for line in read_text(path, f"{_FLAG} {path}").splitlines()]
     except ValueError as error:
         raise CliError(f"{_FLAG} {path}: {error}", _USAGE) from error
 

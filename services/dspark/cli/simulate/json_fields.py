@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from dspark.cli.failure import CliError
+from dspark.cli.text_input import read_text
 
 T = TypeVar("T")
 _USAGE = 2
@@ -19,9 +20,7 @@ _USAGE = 2
 def read_json(path: Path, flag: str) -> Any:
     """The content of a file; raises CliError that names the flag and the file."""
     try:
-        return json.loads(path.read_text())
-    except OSError as error:
-        raise CliError(f"{flag} {path}: {error.strerror}", _USAGE) from error
+        return json.loads(read_text(path, f"{flag} {path}"))
     except (ValueError, RecursionError) as error:
         raise CliError(f"{flag} {path}: {error}", _USAGE) from error
 

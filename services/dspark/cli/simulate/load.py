@@ -30,8 +30,9 @@ class Outcome:
     chunks: list[tuple[float, int]] = field(default_factory=list)
     ended_s: float = 0.0
     speculation: SpeculationStats = field(default_factory=SpeculationStats)
-    # why it failed, or was not taken
+    # why it failed, or was not taken: the reason, and what was wrong in words
     error: str = ""
+    problem: str = ""
 
     @property
     def num_tokens(self) -> int:
@@ -98,7 +99,7 @@ async def _request(
             else:
                 outcome.speculation = event.speculation
     except DSparkError as error:
-        outcome.error = error.reason
+        outcome.error, outcome.problem = error.reason, error.message
     outcome.ended_s = monotonic() - began
     return outcome
 

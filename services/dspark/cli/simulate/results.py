@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -55,6 +56,7 @@ def report(run: Run, targets: Targets) -> dict[str, Any]:
         "load": run.load,
         "requests": len(done),
         "refused": len(run.outcomes) - len(done),
+        "refusals": Counter(each.error for each in run.outcomes if each.error),
         "tokens": sum(each.num_tokens for each in run.outcomes),
         "seconds": lasted,
         "tokens_per_s": _rate(sum(each.num_tokens for each in run.outcomes), lasted),

@@ -37,6 +37,17 @@ def results_table(reports: Sequence[dict[str, Any]], load_name: str) -> Table:
     return table
 
 
+def refusals(reports: Sequence[dict[str, Any]]) -> list[str]:
+    """A line for each run in which not all requests were served."""
+    return [
+        f"{run['policy']} at {run['load']:g}: {run['refused']} of "
+        f"{run['requests'] + run['refused']} requests refused: "
+        + ", ".join(f"{count} {reason}" for reason, count in run["refusals"].items())
+        for run in reports
+        if run["refused"]
+    ]
+
+
 def _pair(values: dict[str, float]) -> str:
     return f"{values['p50']:.3g}/{values['p99']:.3g}" if values["p99"] < 1e3 else _rounded(values)
 

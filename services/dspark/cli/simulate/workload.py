@@ -14,6 +14,7 @@ from dspark.cli.simulate.checks import at_least
 from dspark.cli.simulate.json_fields import from_json
 from dspark.cli.simulate.keyed_draws import key_of, uniform
 from dspark.cli.simulate.lengths import Lengths
+from dspark.cli.text_input import read_text
 from dspark.request_class import RequestClass
 
 _USAGE = 2
@@ -77,10 +78,7 @@ def closed_loop(shape: Shape, count: int) -> list[Arrival]:
 
 def read_arrivals(path: Path) -> list[Arrival]:
     """A trace: JSON lines with arrival_s, prompt_tokens and output_tokens. Raises CliError."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError as error:
-        raise CliError(f"--trace {path}: {error.strerror}", _USAGE) from error
+    lines = read_text(path, f"--trace {path}").splitlines()
     found = [_arrival(path, n, line) for n, line in enumerate(lines, 1) if line.strip()]
     if not found:
         raise CliError(f"--trace {path}: has no requests", _USAGE)

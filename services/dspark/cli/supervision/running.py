@@ -6,11 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from dspark.cli.models.model_config import check_max_model_len
 from dspark.cli.models.prepare import PreparedModel
 from dspark.cli.progress import Part, Progress
 from dspark.cli.services_config import ServicesConfig
-from dspark.cli.supervision.corpora import check_corpora
 from dspark.cli.supervision.runtime_dir import log_dir
 from dspark.cli.supervision.spec import Addresses, service_specs
 from dspark.cli.supervision.supervisor import Supervisor
@@ -29,10 +27,8 @@ async def running_services(
 ) -> AsyncIterator[Supervisor]:
     """Services that are ready and warm; they have ended when the block is left.
 
-    Raises CliError before any start if the model cannot be served as the config asks.
+    The model is one that ``prepared_model`` let pass. Raises CliError if they do not get ready.
     """
-    check_max_model_len(config.max_model_len, model)
-    check_corpora(config, model)
     view = _StartView()
     supervisor = Supervisor(
         service_specs(config, model, addresses, sockets), log_dir(), view.update, progress.note

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +99,9 @@ def _candidates(config: ServicesConfig, model: PreparedModel, address: str) -> S
     )
     environment = dict(SINGLE_THREAD)
     # The URL may hold a password, which must not show in the list of processes.
-    if config.redis_url:
-        environment["DSPARK_REDIS_URL"] = config.redis_url
+    if settings.redis_url is not None:
+        environment["DSPARK_REDIS_URL"] = settings.redis_url
+        settings = replace(settings, redis_url=None)
     return _spec("candidates", address, "CandidatesService", settings, config.given, environment)
 
 

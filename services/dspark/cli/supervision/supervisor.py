@@ -17,6 +17,8 @@ from dspark.cli.supervision.spec import ServiceSpec
 
 _STOP_GRACE_S = 5.0
 _POLL_S = 0.1
+# A service that cannot run as it is asked to ends with the first of them.
+_USAGE, _FAILED = 2, 1
 # Without candidates decoding goes on, so their restarts never end the server.
 _DISPENSABLE = "candidates"
 
@@ -90,7 +92,7 @@ class Supervisor:
 
     async def _fail_on_end(self, child: Child) -> None:
         code = await child.wait()
-        raise CliError(child.describe_end(code))
+        raise CliError(child.describe_end(code), _USAGE if code == _USAGE else _FAILED)
 
     async def _keep(self, child: Child) -> None:
         budget = RestartBudget(endless=child.spec.name == _DISPENSABLE)

@@ -30,40 +30,38 @@ class FairnessSettings:
 
     ageing_s: float = setting(30.0, "waiting time that is worth one level of priority")
     batch_share: float = setting(
-        0.1, "share of the tokens that batch requests get while interactive ones wait"
+        0.1, "share (0 to 1) of the tokens that batch requests get while interactive ones wait"
     )
     tenant_share: float = setting(
-        0.9, "share of the running requests that a tenant may have while others wait"
+        0.9, "share (0 to 1) of the running requests that a tenant may have while others wait"
     )
     long_share: float = setting(
-        0.5, "share of the running requests that may be long while short ones wait"
+        0.5, "share (0 to 1) of the running requests that may be long while short ones wait"
     )
-    long_output_tokens: int = setting(1024, "expected output from which on a request is long")
-    long_prompt_tokens: int = setting(1024, "prompt from which on a request is long")
+    long_output_tokens: int = setting(
+        1024, "tokens of expected output from which on a request is long"
+    )
+    long_prompt_tokens: int = setting(1024, "tokens of a prompt from which on a request is long")
     preempt_after_s: float = setting(
         0.0, "wait after which another request gives way to an interactive one"
     )
     max_prompt_ms: float = setting(
-        100.0, "longest time that the prompts of a step may take; 0 means no limit"
+        100.0, "longest time that the prompts of a step may take; 0: no limit"
     )
     interactive_max_wait_s: float = setting(
-        0.0, "predicted wait above which interactive requests are refused; 0 means none are"
+        0.0, "predicted wait above which interactive requests are refused; 0: none are"
     )
     batch_max_wait_s: float = setting(
-        0.0, "predicted wait above which batch requests are refused; 0 means none are"
+        0.0, "predicted wait above which batch requests are refused; 0: none are"
     )
     interactive_ttft_ms: float = setting(
-        1000.0, "target for the first token of interactive requests; 0 means none"
+        1000.0, "target for the first token of interactive requests; 0: none"
     )
     interactive_tpot_ms: float = setting(
-        100.0, "target for each later token of interactive requests; 0 means none"
+        100.0, "target for each later token of interactive requests; 0: none"
     )
-    batch_ttft_ms: float = setting(
-        0.0, "target for the first token of batch requests; 0 means none"
-    )
-    batch_tpot_ms: float = setting(
-        0.0, "target for each later token of batch requests; 0 means none"
-    )
+    batch_ttft_ms: float = setting(0.0, "target for the first token of batch requests; 0: none")
+    batch_tpot_ms: float = setting(0.0, "target for each later token of batch requests; 0: none")
 
     def check_fairness(self) -> None:
         """Raises ValueError that begins with the setting's name."""

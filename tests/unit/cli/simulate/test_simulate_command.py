@@ -82,9 +82,13 @@ def test_settings_of_the_scheduler_have_their_effect(tmp_path: Path) -> None:
         (["--system", "nothing.json"], "--system nothing.json: No such file"),
         (["--trace", "nothing.jsonl"], "--trace nothing.jsonl: No such file"),
         (["--calibrate-from", "nothing"], "--calibrate-from nothing: No such file"),
-        (["--max-num-seqs", "0"], "max_num_seqs must be above 0"),
+        (["--max-num-seqs", "0"], "--max-num-seqs must be above 0"),
         (["--json", "/nowhere/x"], "--json /nowhere/x"),
         (["--plot", "/nowhere/x"], "--plot /nowhere/x"),
+        (
+            ["--prompt-tokens", "200000", "--requests", "4", "--concurrency", "1"],
+            "none of the 4 requests was served: prompt: has 200000 tokens; the model holds 131072",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(
@@ -92,3 +96,19 @@ def test_what_cannot_be_is_refused_in_one_line(
 ) -> None:
     assert run(["simulate", *arguments]) == 2
     assert problem in capsys.readouterr().err
+
+
+def test_requests_that_fit_nowhere_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace, out = tmp_path / "trace.jsonl", tmp_path / "out.json"
+    trace.write_text(
+        '{"arrival_s": 0, "prompt_tokens": 200000, "output_tokens": 2}\n'
+        '{"arrival_s": 0, "prompt_tokens": 20, "output_tokens": 2}\n'
+    )
+    assert run(["simulate", "--trace", str(trace), "--json", str(out)]) == 0
+    found = json.loads(out.read_text())["runs"][0]
+    assert (found["requests"], found["refused"]) == (1, 1)
+    assert found["refusals"] == {"CONTEXT_LENGTH": 1}
+    line = "economic at 1: 1 of 2 requests refused: 1 CONTEXT_LENGTH"
+    assert line in capsys.readouterr().out.splitlines()
