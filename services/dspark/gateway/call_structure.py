@@ -17,6 +17,9 @@ from dspark.gateway.parsing.tool_grammar import (
 from dspark.gateway.tool_choice import ChoiceMode, Tool, ToolChoice
 from dspark.structured_output import StructuredOutput
 
+# Of more it would take long to find the one that is wrong.
+_MAX_PARTS = 16
+
 
 def call_structure(
     prompt: ChatPrompt,
@@ -54,7 +57,7 @@ def call_structure(
             StructuredOutput.json_schema(arguments_schema(tool.parameters)),
             _field(prompt, tool, "parameters"),
         )
-        for tool in held
+        for tool in (held if len(held) <= _MAX_PARTS else ())
     )
     return StructureWish(StructuredOutput.grammar(grammar), label, parts)
 

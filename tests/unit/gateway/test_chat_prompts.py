@@ -168,6 +168,13 @@ async def test_strict_functions_hold_calls_to_a_grammar_and_leave_text_free() ->
     assert forced == await _lay_out(tools=loose, tool_choice=ToolChoice(ChoiceMode.REQUIRED))
 
 
+async def test_many_strict_functions_are_not_tried_one_by_one() -> None:
+    tools = tuple(Tool(f"f{index}", strict=True) for index in range(1000))
+    chat = await _lay_out(tools=tools)
+    assert chat.structure is not None
+    assert (chat.structure.label, chat.structure.parts) == ("tools[0].function.strict", ())
+
+
 async def test_strict_functions_need_marks_or_a_choice_that_forces_calls() -> None:
     settings = ChatSettings("llama3")
     error = await _refusal(tools=STRICT, settings=settings, path="chat.", function_holder="")
