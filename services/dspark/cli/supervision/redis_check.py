@@ -32,7 +32,7 @@ def silence_of(url: str) -> str:
                 client.ping()
             problems.clear()
         except (RedisError, OSError) as error:
-            problems[:] = [f"it does not answer: {error}"]
+            problems[:] = [f"it does not answer: {str(error).rstrip('.')}"]
 
     # The look-up of a name has no timeout of its own.
     asking = Thread(target=ask, daemon=True)
