@@ -101,7 +101,7 @@ MESSAGES: Mapping[str, HostileMessage] = {
     ),
     "as many messages as fit": _generate("chat", _many(pb.ChatPrompt, "messages")),
     "a few thousand messages": _generate(
-        "chat", _many(pb.ChatPrompt, "messages", num_bytes=30_000), "chat.messages[0].role: "
+        "chat", _many(pb.ChatPrompt, "messages", num_bytes=30_000), "chat.messages: has 15000 items"
     ),
     "as many tools as fit": _generate("chat", _many(pb.ChatPrompt, "tools")),
     "as many documents as fit": _generate("chat", _many(pb.ChatPrompt, "documents")),

@@ -27,6 +27,7 @@ _AT_LEAST_ONE = (
     "max_choices",
     "max_bias_entries",
     "max_grammar_chars",
+    "max_messages",
 )
 
 
@@ -64,6 +65,7 @@ class GatewayConfig(TransportSettings, LogSettings):
         256 * 1024,
         "characters of the largest grammar, JSON schema or tool definitions of a request",
     )
+    max_messages: int = setting(4096, "messages of a conversation, and its tools, at most")
     body_timeout_s: float = setting(60.0, "time for a request's body to come; 0: no limit")
     tool_parser: str = setting(
         "auto", "format of tool calls; auto: by the model's chat template", choices=TOOL_PARSERS
@@ -131,6 +133,7 @@ class GatewayConfig(TransportSettings, LogSettings):
             max_stop_strings=self.max_stop_strings,
             max_bias_entries=self.max_bias_entries,
             max_grammar_chars=self.max_grammar_chars,
+            max_messages=self.max_messages,
         )
 
     @property

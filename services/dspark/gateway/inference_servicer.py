@@ -60,6 +60,7 @@ class InferenceServicer(pb_grpc.InferenceServiceServicer):
     ) -> AsyncIterator[pb.GenerateResponse]:
         operation = CHAT if request.WhichOneof("prompt") == "chat" else TEXT
         with traced(operation, self._gateway.config.model_name, carrier_of(context)):
+            self._check_turns(request.chat)
             client = client_request_from_proto(request)
             current.request_id.set(client.request_id)
             if (trace := current_trace()) is not None:
@@ -78,6 +79,11 @@ class InferenceServicer(pb_grpc.InferenceServiceServicer):
                         self._gateway.tokenizer.token_bytes,
                     )
 
+    def _check_turns(self, chat: pb.ChatPrompt) -> None:
+        limits = self._gateway.config.request_limits
+        limits.check_turns("chat.messages", len(chat.messages))
+        limits.check_turns("chat.tools", len(chat.tools))
+
     async def ListModels(
         self, request: pb.ListModelsRequest, context: aio.ServicerContext[Any, Any]
     ) -> pb.ListModelsResponse:
@@ -93,6 +99,7 @@ class InferenceServicer(pb_grpc.InferenceServiceServicer):
     async def Tokenize(
         self, request: pb.TokenizeRequest, context: aio.ServicerContext[Any, Any]
     ) -> pb.TokenizeResponse:
+        self._check_turns(request.chat)
         refuse_unknown_fields({"": request})
         tokenized = await self._gateway.tokenization.tokenize(
             request.model or None,

@@ -8,6 +8,7 @@ from typing import Any
 
 from dspark.errors import InvalidArgument
 
+_CONVERSATIONS = ("messages", "input", "tools")
 _LISTS = ("bad_words", "stop_token_ids")
 _GRAMMARS = (
     "response_format",
@@ -33,6 +34,7 @@ class RequestLimits:
     max_stop_strings: int
     max_bias_entries: int
     max_grammar_chars: int
+    max_messages: int
 
     def check_n(self, n: Any, field: str = "n") -> None:
         """Raises InvalidArgument for a number above the limit; other values are not judged."""
@@ -41,6 +43,10 @@ class RequestLimits:
 
     def check_bias(self, field: str, num_entries: int) -> None:
         _check_count(field, num_entries, self.max_bias_entries, "entries")
+
+    def check_turns(self, field: str, num_turns: int) -> None:
+        """Of a conversation, or of the tools that it offers."""
+        _check_count(field, num_turns, self.max_messages, "items")
 
     def check_grammar(self, field: str, value: Any) -> None:
         """``value`` is text, or what JSON makes of an object."""
@@ -60,6 +66,9 @@ class RequestLimits:
         stop = fields.get("stop")
         if isinstance(stop, list):
             _check_count("stop", len(stop), self.max_stop_strings, "strings")
+        for name in _CONVERSATIONS:
+            if isinstance(turns := fields.get(name), list):
+                self.check_turns(name, len(turns))
         for name, value in fields.items():
             # No other object of a body has nearly as many keys as a bias may have.
             if isinstance(value, dict) or (name in _LISTS and isinstance(value, list)):

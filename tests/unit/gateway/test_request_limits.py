@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from dspark.errors import InvalidArgument
 from dspark.gateway.request_limits import RequestLimits, is_larger
 
-LIMITS = RequestLimits(max_choices=4, max_stop_strings=3, max_bias_entries=5, max_grammar_chars=40)
+LIMITS = RequestLimits(
+    max_choices=4, max_stop_strings=3, max_bias_entries=5, max_grammar_chars=40, max_messages=7
+)
 LONG = "x" * 41
 OVER: list[tuple[str, Any]] = [
     ("n", 5),
@@ -28,6 +30,9 @@ OVER: list[tuple[str, Any]] = [
     ("structured_outputs", {"regex": LONG}),
     ("guided_choice", ["a"] * 41),
     ("tools", [[[{"deep": [LONG]}]]]),
+    ("tools", [1] * 8),
+    ("messages", [1] * 8),
+    ("input", [1] * 8),
     ("text", {"format": {"schema": LONG}}),
 ]
 
@@ -38,7 +43,12 @@ def test_a_field_over_its_limit_is_named(field: str, value: Any) -> None:
         LIMITS.check({"prompt": [1] * 1000, field: value})
     assert caught.value.field == field
     roomy = replace(
-        LIMITS, max_choices=10**6, max_stop_strings=4, max_bias_entries=6, max_grammar_chars=200
+        LIMITS,
+        max_choices=10**6,
+        max_stop_strings=4,
+        max_bias_entries=6,
+        max_grammar_chars=200,
+        max_messages=8,
     )
     roomy.check({field: value})
 
