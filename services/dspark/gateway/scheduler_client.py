@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -26,6 +27,7 @@ from dspark.wire.generation import event_from_proto, request_to_proto
 from dspark.wire.sampling import stats_from_proto
 
 CONTROL_TIMEOUT_S = 2.0
+END_TIMEOUT_S = 1.0
 
 
 class SchedulerClient:
@@ -69,12 +71,14 @@ class SchedulerClient:
             request_to_proto(request), timeout=timeout_s, metadata=current.outgoing_metadata()
         )
         self._calls.add(call)
+        is_complete = False
         try:
             # Not ``async for``: what gRPC makes for that would stay open where this ends before it.
             while (message := await call.read()) is not aio.EOF:  # type: ignore[attr-defined]
                 event = event_from_proto(message)
+                is_complete = isinstance(event, TokensComplete)
                 yield event
-                if isinstance(event, TokensComplete):
+                if is_complete:
                     return
             raise BackendUnavailable(SCHEDULER, "the stream ended before the request was complete")
         except aio.AioRpcError as error:
@@ -87,7 +91,18 @@ class SchedulerClient:
             raise BackendUnavailable(SCHEDULER, "does not answer") from None
         finally:
             self._calls.discard(call)
+            if is_complete:
+                await _see_end(call)
             call.cancel()
+
+
+async def _see_end(call: aio.UnaryStreamCall[Any, Any]) -> None:
+    """Wait for the status, which is on its way: gRPC's server never frees all that a cancelled
+    call held.
+    """
+    with contextlib.suppress(aio.AioRpcError, TimeoutError):
+        async with asyncio.timeout(END_TIMEOUT_S):
+            await call.read()
 
 
 def _info_from_proto(message: pb.GetSchedulerInfoResponse) -> SchedulerInfo:
