@@ -45,8 +45,7 @@ class Answers:
         """``n`` choices of each client request, which differ in nothing but their prompts.
 
         Of each choice Started comes first and Completed last. Closing or cancelling the iterator
-        aborts all of them. Raises DSparkError, in which
-        ``field`` is the client's name for ``n``.
+        aborts all of them. Raises DSparkError, in which ``field`` is the client's name for ``n``.
         """
         self._lifecycle.check_accepting()
         check_choices(len(clients), n, self._max_choices, field)
