@@ -27,7 +27,7 @@ ERROR_SCALE = 2.0
 # Others are never impossible.
 MIN_REST = 0.02
 # Positions whose noise is kept, of all requests.
-NUM_DRAWS = 1024
+NUM_DRAWS = 256
 
 
 @dataclass(frozen=True, slots=True)

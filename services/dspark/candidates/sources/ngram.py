@@ -15,7 +15,7 @@ from dspark.token_tree import TokenTree
 # Continuations below this probability are not worth a node anywhere.
 MIN_SCORE = 0.01
 MAX_DEPTH = 8
-CACHED_CONTEXTS = 8192
+CACHED_CONTEXTS = 4096
 
 Context: TypeAlias = tuple[int, ...]
 
