@@ -51,19 +51,25 @@ class SchedulerServicer(pb_grpc.SchedulerServiceServicer):
     ) -> AsyncIterator[pb.SchedulerServiceGenerateResponse]:
         current.request_id.set(request.request_id)
         live = self._scheduler.submit(request_from_proto(request))
+        # gRPC's callback and its call hold each other until the garbage collector comes for them:
+        # they must not hold the request as well.
+        running = [live]
         # Called however the call ends, also when this generator is not resumed any more.
-        context.add_done_callback(lambda _: self._ended(live))  # type: ignore[arg-type]
+        context.add_done_callback(lambda _: self._end(running))  # type: ignore[arg-type]
         try:
             with traced(carrier_of(context), live):
                 async for event in live.stream:
                     yield event_to_proto(event)
         finally:
-            self._ended(live)
+            self._end(running)
 
-    def _ended(self, live: Request) -> None:
-        self._scheduler.cancel(live)
-        if live.trace is not None:
-            live.trace.end(live)
+    def _end(self, running: list[Request]) -> None:
+        """Cancel those that have not ended, and forget them."""
+        while running:
+            live = running.pop()
+            self._scheduler.cancel(live)
+            if live.trace is not None:
+                live.trace.end(live)
 
     async def StopGeneration(
         self, request: pb.StopGenerationRequest, context: _Context
