@@ -15,7 +15,7 @@ from dspark.config import add_arguments
 _UNITS = re.compile(
     r"\b(tokens?|seconds|ms|bytes|characters|entries|requests|choices|verifiers|ports?|threads"
     r"|blocks|rows|steps|rounds|layers|grammars|sequences|share|probability|gain|calls|failures"
-    r"|strings|sources|nodes|contexts|times|runs|seed|temperature|levels|starts|texts|tasks)\b",
+    r"|strings|messages|sources|nodes|contexts|times|runs|seed|temperature|levels|starts|texts|tasks)\b",
     re.IGNORECASE,
 )
 _WITHOUT = re.compile(r"\b(default|unset|empty|required|may be given several times)\b")

@@ -48,6 +48,7 @@ class ServeConfig(ServicesConfig):
 
     max_body_bytes: int | None = of(GatewayConfig, "max_body_bytes", _LIMITS)
     max_body_values: int | None = of(GatewayConfig, "max_body_values", _LIMITS)
+    max_messages: int | None = of(GatewayConfig, "max_messages", _LIMITS)
     max_choices: int | None = of(GatewayConfig, "max_choices", _LIMITS)
     max_stop_strings: int | None = of(GatewayConfig, "max_stop_strings", _LIMITS)
     max_stop_string_chars: int | None = of(GatewayConfig, "max_stop_string_chars", _LIMITS)
