@@ -42,9 +42,11 @@ class DraftRound:
         Cheap sources go first; a dear one is not asked for a request that they leave no room.
         """
         waiting: list[asyncio.Future[None]] = []
+        # As it is now: one that turns out to be dear in this round has been asked.
+        dear = [runner.is_dear for runner in self._runners]
         for is_dear in (False, True):
             for source, runner in enumerate(self._runners):
-                if runner.is_dear != is_dear:
+                if dear[source] != is_dear:
                     continue
                 asked = self._asked(runner.name)
                 if is_dear:
