@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import openai
 from tokenizers import Tokenizer
 
 from dspark.gateway.config import GatewayConfig
 from dspark.gateway.server import GatewayServer
-from harness.byte_tokenizer import CHAT_TEMPLATE, write_model_dir
+from harness.byte_tokenizer import CHAT_TEMPLATE, byte_tokenizer, write_model_dir
 from harness.fake_scheduler import FakeScheduler
 
 MODEL = "test-model"
@@ -36,6 +37,16 @@ class GatewayStack:
     @property
     def grpc_target(self) -> str:
         return f"127.0.0.1:{self.server.grpc_port}"
+
+    def openai(self) -> openai.AsyncOpenAI:
+        """OpenAI's own client of it, which sends nothing twice."""
+        return openai.AsyncOpenAI(base_url=f"{self.base_url}/v1", api_key="none", max_retries=0)
+
+    @property
+    def last_prompt(self) -> str:
+        """The text of the prompt that the scheduler got last."""
+        ids = self.scheduler.requests[-1].prompt_token_ids
+        return byte_tokenizer().decode(list(ids), skip_special_tokens=False)
 
     async def complete(self, **fields: Any) -> httpx.Response:
         return await self.client.post("/v1/completions", json={"prompt": "hi", **fields})

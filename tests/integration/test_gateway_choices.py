@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 from dspark.client import AsyncClient
@@ -179,7 +178,7 @@ async def test_too_many_choices_are_refused_before_anything_runs(tmp_path: Path)
 
 async def test_openais_client_reads_them(stack: GatewayStack) -> None:
     stack.scheduler.script = Script(runs_of("hi"))
-    async with openai.AsyncOpenAI(base_url=f"{stack.base_url}/v1", api_key="x") as client:
+    async with stack.openai() as client:
         messages: Any = [{"role": "user", "content": "hi"}]
         answer = await client.chat.completions.create(model=MODEL, messages=messages, n=3)
         assert [choice.message.content for choice in answer.choices] == ["hi"] * 3

@@ -10,7 +10,6 @@ from typing import Any
 import openai
 import pytest
 
-from harness.byte_tokenizer import byte_tokenizer
 from harness.fake_scheduler import FakeScheduler, Script, runs_of
 from harness.gateway_stack import MODEL, GatewayStack, gateway_stack
 
@@ -35,15 +34,8 @@ async def stack(tmp_path: Path) -> AsyncIterator[GatewayStack]:
 
 @pytest.fixture
 async def client(stack: GatewayStack) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(
-        base_url=f"{stack.base_url}/v1", api_key="none", max_retries=0
-    ) as made:
+    async with stack.openai() as made:
         yield made
-
-
-def _prompt(stack: GatewayStack) -> str:
-    ids = stack.scheduler.requests[-1].prompt_token_ids
-    return byte_tokenizer().decode(list(ids), skip_special_tokens=False)
 
 
 async def test_a_function_is_called_once_and_its_result_answered(
@@ -59,7 +51,7 @@ async def test_a_function_is_called_once_and_its_result_answered(
     called = choice.message.function_call
     assert called is not None and called.name == "weather"
     assert json.loads(called.arguments) == {"city": "Rome"}
-    assert json.dumps([{"type": "function", "function": FUNCTION}]) in _prompt(stack)
+    assert json.dumps([{"type": "function", "function": FUNCTION}]) in stack.last_prompt
 
     stack.scheduler.script = Script([*runs_of("No."), [256]])
     turns: Any = [
@@ -70,8 +62,8 @@ async def test_a_function_is_called_once_and_its_result_answered(
     final = await client.chat.completions.create(model=MODEL, messages=turns, functions=[FUNCTION])
     assert final.choices[0].finish_reason == "stop"
     assert final.choices[0].message.content == "No."
-    assert "<|turn|>tool:drycall00001" in _prompt(stack)
-    assert '{"name": "weather", "arguments": {"city": "Rome"}}' in _prompt(stack)
+    assert "<|turn|>tool:drycall00001" in stack.last_prompt
+    assert '{"name": "weather", "arguments": {"city": "Rome"}}' in stack.last_prompt
 
 
 async def test_a_stream_has_the_call_in_pieces(client: openai.AsyncOpenAI) -> None:

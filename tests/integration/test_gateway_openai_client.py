@@ -14,9 +14,7 @@ from harness.gateway_stack import MODEL, GatewayStack
 
 @pytest.fixture
 async def client(stack: GatewayStack) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(
-        base_url=f"{stack.base_url}/v1", api_key="none", max_retries=0
-    ) as made:
+    async with stack.openai() as made:
         yield made
 
 

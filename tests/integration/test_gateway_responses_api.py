@@ -35,7 +35,7 @@ TYPES = [
 @pytest.fixture
 async def client(stack: GatewayStack) -> AsyncIterator[openai.AsyncOpenAI]:
     stack.scheduler.script = Script([*runs_of("Hello"), [END]])
-    async with openai.AsyncOpenAI(base_url=f"{stack.base_url}/v1", api_key="x") as opened:
+    async with stack.openai() as opened:
         yield opened
 
 

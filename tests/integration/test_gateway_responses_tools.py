@@ -11,7 +11,6 @@ from typing import Any
 import openai
 import pytest
 
-from harness.byte_tokenizer import byte_tokenizer
 from harness.fake_scheduler import FakeScheduler, Script, runs_of
 from harness.gateway_stack import MODEL, GatewayStack, gateway_stack
 
@@ -43,16 +42,9 @@ async def _stack(
     settings: Any = {"chat_template": TEMPLATE, "reasoning_parser": "qwen3"}
     async with (
         gateway_stack(folder, scheduler, **settings) as stack,
-        openai.AsyncOpenAI(
-            base_url=f"{stack.base_url}/v1", api_key="none", max_retries=0
-        ) as client,
+        stack.openai() as client,
     ):
         yield stack, client
-
-
-def _prompt(stack: GatewayStack) -> str:
-    ids = stack.scheduler.requests[-1].prompt_token_ids
-    return byte_tokenizer().decode(list(ids), skip_special_tokens=False)
 
 
 def _texts(items: Sequence[Any]) -> list[str]:
@@ -157,7 +149,7 @@ async def test_a_second_turn_is_laid_out_as_that_of_a_chat(tmp_path: Path, size:
         first = await client.responses.create(
             model=MODEL, input=[QUESTION], tools=[TOOL], instructions="Be brief."
         )
-        assert json.dumps([CHAT_TOOL]) in _prompt(stack)
+        assert json.dumps([CHAT_TOOL]) in stack.last_prompt
         calls = [item for item in first.output if item.type == "function_call"]
         outputs: Any = [
             {"type": "function_call_output", "call_id": call.call_id, "output": f"dry {index}"}
@@ -169,7 +161,7 @@ async def test_a_second_turn_is_laid_out_as_that_of_a_chat(tmp_path: Path, size:
             model=MODEL, input=items, tools=[TOOL], instructions="Be brief."
         )
         assert second.output_text == "No."
-        asked = _prompt(stack)
+        asked = stack.last_prompt
         assert "<think>Hm.</think>Let me look.And now?<tool_call>" in asked
         assert "tool:dry 0" in asked and "tool:dry 1" in asked
         said = {
@@ -192,7 +184,7 @@ async def test_a_second_turn_is_laid_out_as_that_of_a_chat(tmp_path: Path, size:
         messages: Any = [{"role": "system", "content": "Be brief."}, QUESTION, said, *answers]
         tools: Any = [CHAT_TOOL]
         await client.chat.completions.create(model=MODEL, messages=messages, tools=tools)
-        assert _prompt(stack) == asked
+        assert stack.last_prompt == asked
 
 
 async def test_a_call_that_breaks_off_is_incomplete(tmp_path: Path) -> None:
@@ -225,7 +217,7 @@ async def test_reasoning_that_reaches_the_limit_is_all_there_is(tmp_path: Path) 
         assert response.usage.output_tokens_details.reasoning_tokens == response.usage.output_tokens
         again: Any = [QUESTION, item.to_dict(), QUESTION]
         await client.responses.create(model=MODEL, input=again, max_output_tokens=1)
-        assert "<|turn|>assistant:<think>Hm</think><|end|>" in _prompt(stack)
+        assert "<|turn|>assistant:<think>Hm</think><|end|>" in stack.last_prompt
 
 
 async def test_one_call_ends_the_answer_where_only_one_may_be(tmp_path: Path) -> None:
@@ -242,7 +234,7 @@ async def test_without_tools_a_call_is_text_and_silence_an_empty_message(tmp_pat
         for extra in ({}, {"tools": [TOOL], "tool_choice": "none"}):
             response = await client.responses.create(model=MODEL, input="Rain?", **extra)  # type: ignore[call-overload]
             assert response.output_text == CALL
-            assert "weather" not in _prompt(stack)
+            assert "weather" not in stack.last_prompt
             stack.scheduler.script = Script([*runs_of(CALL), [256]])
         stack.scheduler.script = Script([[256]])
         silent = await client.responses.create(model=MODEL, input="Rain?", stream=True)

@@ -47,16 +47,9 @@ async def _stack(
     settings = {"chat_template": TEMPLATE, "reasoning_parser": "qwen3", **settings}
     async with (
         gateway_stack(folder, scheduler, tokenizer, **settings) as stack,
-        openai.AsyncOpenAI(
-            base_url=f"{stack.base_url}/v1", api_key="none", max_retries=0
-        ) as client,
+        stack.openai() as client,
     ):
         yield stack, client
-
-
-def _prompt(stack: GatewayStack) -> str:
-    ids = stack.scheduler.requests[-1].prompt_token_ids
-    return byte_tokenizer().decode(list(ids), skip_special_tokens=False)
 
 
 @SIZES
@@ -79,7 +72,7 @@ async def test_a_tool_flow(tmp_path: Path, size: int) -> None:
         assert answer.usage is not None and answer.usage.completion_tokens_details is not None
         reasoning = len("<think>\nHm.\n</think>")
         assert answer.usage.completion_tokens_details.reasoning_tokens == reasoning
-        assert json.dumps([TOOL]) in _prompt(stack)
+        assert json.dumps([TOOL]) in stack.last_prompt
 
         stack.scheduler.script = Script([*runs_of("No.", size), [256]])
         final = await client.chat.completions.create(
@@ -93,8 +86,8 @@ async def test_a_tool_flow(tmp_path: Path, size: int) -> None:
         )
         assert final.choices[0].finish_reason == "stop"
         assert final.choices[0].message.content == "No."
-        assert "tool:dry" in _prompt(stack)
-        assert '{"name": "weather", "arguments": {"city": "Köln"}}' in _prompt(stack)
+        assert "tool:dry" in stack.last_prompt
+        assert '{"name": "weather", "arguments": {"city": "Köln"}}' in stack.last_prompt
 
 
 @SIZES
@@ -192,7 +185,7 @@ async def test_template_fields(tmp_path: Path) -> None:
             extra_body={"continue_final_message": True, "chat_template_kwargs": {"mood": "!"}},
         )
         assert answer.choices[0].message.content == "ill."
-        assert _prompt(stack) == "<|turn|>user:Rain?<|end|><|turn|>assistant:It w"
+        assert stack.last_prompt == "<|turn|>user:Rain?<|end|><|turn|>assistant:It w"
         for body, field in (
             ({"chat_template": "x"}, "chat_template"),
             ({"documents": [{}]}, "documents"),
@@ -308,7 +301,7 @@ async def test_a_template_that_does_not_end_is_refused_and_streams_go_on(tmp_pat
         assert num_meanwhile > 5
         brought = await stack.chat(chat_template="{{ messages[0].content }}", max_tokens=1)
         assert brought.status_code == 200
-        assert _prompt(stack) == "hi"
+        assert stack.last_prompt == "hi"
 
 
 @SIZES
