@@ -19,20 +19,28 @@ from dspark.rpc_errors import abort
 log = logging.getLogger(__name__)
 
 _Answer = Callable[[Exception], errors.DSparkError]
+MessageCheck = Callable[[str, bytes], None]
+"""Is given a method's path and a message to it before that is parsed; raises DSparkError."""
 
 
 class ErrorInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]
     """Turns DSparkError into its status; other exceptions are logged and become a bare INTERNAL.
 
     A request that is no message of its type becomes an InvalidArgument, one that is over the limit
-    a MessageTooLarge; a deserializer may raise a DSparkError of its own.
+    a MessageTooLarge, and ``check`` may raise others.
     """
 
-    def __init__(self, max_message_bytes: int, is_public: bool = False) -> None:
+    def __init__(
+        self,
+        max_message_bytes: int,
+        is_public: bool = False,
+        check: MessageCheck | None = None,
+    ) -> None:
         self.idle_streams = IdleStreams()
         self._max_message_bytes = max_message_bytes
         self._limiter = LogLimiter()
         self._is_public = is_public
+        self._check = check
 
     async def intercept_service(
         self,
@@ -82,6 +90,8 @@ class ErrorInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]
                     log.warning("refused a message of %d bytes to %s", len(data), method)
                 return _Refused(errors.MessageTooLarge(self._max_message_bytes))
             try:
+                if self._check is not None:
+                    self._check(method, data)
                 return deserialize(data)
             except DecodeError:
                 return _UNREADABLE

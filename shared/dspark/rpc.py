@@ -11,7 +11,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from dspark.config import SettingError
-from dspark.error_interceptor import ErrorInterceptor
+from dspark.error_interceptor import ErrorInterceptor, MessageCheck
 from dspark.rpc_errors import errors_of, from_rpc_error
 from dspark.transport_security.credentials import channel_credentials, server_credentials
 from dspark.transport_security.peer_interceptor import PeerInterceptor
@@ -93,7 +93,7 @@ class Server:
     """A gRPC server with health and reflection; ``service_names`` are the full names it serves.
 
     Health of "" says the process is alive; health of each service name says it is ready, and
-    starts as NOT_SERVING.
+    starts as NOT_SERVING. ``check`` looks at messages before they are parsed.
     """
 
     def __init__(
@@ -101,8 +101,10 @@ class Server:
         service_names: Sequence[str],
         transport: ServerTransport = PLAIN,
         interceptors: Sequence[aio.ServerInterceptor[Any, Any]] = (),
+        check: MessageCheck | None = None,
     ) -> None:
-        self._errors = ErrorInterceptor(transport.max_message_bytes, transport.is_public)
+        limit, is_public = transport.max_message_bytes, transport.is_public
+        self._errors = ErrorInterceptor(limit, is_public, check)
         self._transport = transport
         self.grpc = aio.server(
             options=_server_options(transport),

@@ -24,9 +24,9 @@ from dspark.gateway.gateway import Gateway, make_gateway
 from dspark.gateway.http_protocol import HttpProtocol
 from dspark.gateway.http_tls import http_tls_context
 from dspark.gateway.inference_servicer import SERVICE, SERVICE_NAME, InferenceServicer
-from dspark.gateway.message_counts_interceptor import MessageCountsInterceptor
 from dspark.gateway.scheduler_client import SchedulerClient
 from dspark.gateway.scheduler_pool import SchedulerPool
+from dspark.gateway.wire.message_counts import count_check
 from dspark.service_addresses import watch_addresses
 from dspark.v1 import inference_service_pb2_grpc as pb_grpc
 
@@ -73,10 +73,8 @@ class GatewayServer:
         self._grpc = rpc.Server(
             [SERVICE_NAME],
             self._config.public_transport,
-            [
-                *([ApiKeyInterceptor(keys)] if keys.are_needed else []),
-                MessageCountsInterceptor(SERVICE, self._config.max_body_values),
-            ],
+            [ApiKeyInterceptor(keys)] if keys.are_needed else [],
+            count_check(SERVICE, self._config.max_body_values),
         )
         pb_grpc.add_InferenceServiceServicer_to_server(
             InferenceServicer(self.gateway), self._grpc.grpc

@@ -7,10 +7,10 @@ and to look at unknown ones takes seconds.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, ServiceDescriptor
 
 from dspark.errors import InvalidArgument
 
@@ -32,6 +32,17 @@ def check_counts(data: bytes, kind: Descriptor, max_values: int) -> None:
         return
     with contextlib.suppress(IndexError):
         _Counts(data, max_values).walk(kind)
+
+
+def count_check(service: ServiceDescriptor, max_values: int) -> Callable[[str, bytes], None]:
+    """Holds messages to a service's methods, by their paths, to these limits; others pass."""
+    kinds = {f"/{service.full_name}/{each.name}": each.input_type for each in service.methods}
+
+    def check(method: str, data: bytes) -> None:
+        if (kind := kinds.get(method)) is not None:
+            check_counts(data, kind, max_values)
+
+    return check
 
 
 class _Counts:
