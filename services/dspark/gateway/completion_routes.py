@@ -19,6 +19,7 @@ from dspark.gateway.legacy_functions import FunctionStyle
 from dspark.gateway.openai_requests import (
     chat_request,
     completion_request,
+    num_choices,
     parse_chat,
     parse_completion,
 )
@@ -63,7 +64,7 @@ class CompletionRoutes:
         best_of: int | None = None,
     ) -> Response:
         note_request(clients[0], is_stream=bool(body.stream))
-        n = 1 if body.n is None else body.n
+        n = num_choices(body)
         tokenizer = self._gateway.tokenizer
 
         def echo_of(index: int, started: Started) -> Echo | None:

@@ -50,14 +50,24 @@ def parse_completion(fields: Mapping[str, Any]) -> CompletionBody:
     """Raises InvalidArgument or UnsupportedField that names the field."""
     kept = drop_neutral(fields, unsupported_fields.COMPLETION)
     body = validated(CompletionBody, _without_nested_extras(kept))
-    n = 1 if body.n is None else body.n
+    n = num_choices(body)
     if n < 1:
         raise InvalidArgument("n", "must be at least 1")
     if body.best_of is not None and body.best_of < n:
         raise InvalidArgument("best_of", "must be at least n")
-    if body.best_of is not None and body.best_of > n and body.stream:
+    if _is_ranked(body) and body.stream:
         raise InvalidArgument("best_of", "above n needs stream to be false")
     return body
+
+
+def num_choices(body: CommonFields) -> int:
+    """Of each prompt."""
+    return 1 if body.n is None else body.n
+
+
+def _is_ranked(body: CompletionBody) -> bool:
+    """Whether more is drawn than answered."""
+    return (body.best_of or 0) > num_choices(body)
 
 
 def parse_chat(fields: Mapping[str, Any]) -> ChatBody:
@@ -82,7 +92,7 @@ def completion_request(body: CompletionBody, request_id: str, index: int = 0) ->
     prompt: Prompt
     prompt = TextPrompt(given, label) if isinstance(given, str) else TokenPrompt(given, label)
     client = client_request(body, prompt, body.max_tokens, request_id)
-    is_ranked = (body.best_of or 0) > (1 if body.n is None else body.n)
+    is_ranked = _is_ranked(body)
     return replace(client, logprobs=body.logprobs, echo=bool(body.echo), is_ranked=is_ranked)
 
 
