@@ -160,7 +160,7 @@ async def test_only_a_known_verifier_can_be_drained() -> None:
 async def test_a_drained_verifier_without_another_goes_on() -> None:
     async with fleet(slow()) as one:
         tasks = one.begin()
-        await until(lambda: bool(one.verifiers[0].sequences))
+        await until(lambda: len(one.verifiers[0].sequences) == NUM_REQUESTS)
         assert await one.drain(0) == NUM_REQUESTS
         await one.check(tasks)
 

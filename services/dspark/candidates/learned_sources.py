@@ -10,7 +10,7 @@ from dspark.candidates.config import CandidatesConfig
 from dspark.candidates.draft_model.draft_directory import read_draft_directory
 from dspark.candidates.learned_weights import LearnedWeights, find_weights
 from dspark.candidates.safetensors_file import SafetensorsFile
-from dspark.candidates.sources.ngram_table import read_table
+from dspark.candidates.sources.ngram_table import NgramTable, read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,11 @@ class LearnedSource:
         return find_weights(self.file_name, self.given(config), config.model)
 
 
-def _check_table(weights: LearnedWeights, model_dir: Path) -> None:
-    weights.check(read_table(weights.path).target_digest)
+def fitting_table(weights: LearnedWeights, model_dir: Path) -> NgramTable:
+    """The table; raises ValueError or OSError for one that does not fit."""
+    table = read_table(weights.path)
+    weights.check(table.target_digest)
+    return table
 
 
 def _check_digest(weights: LearnedWeights, model_dir: Path) -> None:
@@ -45,7 +48,7 @@ def _check_digest(weights: LearnedWeights, model_dir: Path) -> None:
 
 
 LEARNED: dict[str, LearnedSource] = {
-    "ngram": LearnedSource("ngram_table", "ngram.bin", _check_table),
+    "ngram": LearnedSource("ngram_table", "ngram.bin", fitting_table),
     "medusa": LearnedSource("medusa_weights", "medusa.safetensors", _check_digest),
     "draft": LearnedSource("draft_model", "draft", read_draft_directory),
     "block": LearnedSource("block_weights", "block.safetensors", _check_digest),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dspark.candidates.config import CandidatesConfig
-from dspark.candidates.learned_sources import LEARNED
+from dspark.candidates.learned_sources import LEARNED, fitting_table
 from dspark.candidates.learned_weights import NoWeights
 from dspark.candidates.sources import corpus_name
 from dspark.candidates.sources.corpus import corpus_source
@@ -15,7 +15,6 @@ from dspark.candidates.sources.interface import CandidateSource
 from dspark.candidates.sources.medusa import MedusaSource
 from dspark.candidates.sources.medusa_file import read_heads
 from dspark.candidates.sources.ngram import NgramSource
-from dspark.candidates.sources.ngram_table import read_table
 from dspark.candidates.sources.recycle import RecycleSource
 from dspark.candidates.sources.retrieval import retrieval_source
 from dspark.candidates.sources.suffix import SuffixSource
@@ -28,9 +27,7 @@ NamedSourceFactory = Callable[[CandidatesConfig, str], CandidateSource]
 
 def _ngram(config: CandidatesConfig) -> NgramSource:
     weights = LEARNED["ngram"].weights(config)
-    table = read_table(weights.path)
-    weights.check(table.target_digest)
-    return NgramSource(table)
+    return NgramSource(fitting_table(weights, Path(config.model or "")))
 
 
 def _medusa(config: CandidatesConfig) -> MedusaSource:
