@@ -301,6 +301,31 @@ async def test_a_slow_server_is_left_alone_until_it_is_quick_again(
             await asyncio.sleep(0.02)
 
 
+async def test_a_late_answer_costs_no_connection(server: RedisServer, tmp_path: Path) -> None:
+    def num_connections() -> int:
+        """As the server counts all it ever had, this question's own among them."""
+        with server.client() as client:
+            return int(client.info("stats")["total_connections_received"])
+
+    proxy = SlowProxy(server.socket, tmp_path / "proxy.sock")
+    async with (
+        proxy.running(),
+        retrieval(proxy.url, deadline_s=SHORT_DEADLINE_S) as (source, store),
+    ):
+        await connected(store)
+        await teach(source, *TEXT)
+        before = num_connections()
+        proxy.delay_s = 4 * SHORT_DEADLINE_S
+        assert len(await propose(source, 3, 4)) == 0
+        assert store.counts["lookup"] == 1
+        proxy.delay_s = 0.0
+        await asyncio.sleep(8 * SHORT_DEADLINE_S)
+        await until(lambda: not store.is_degraded, PATIENCE_S)
+        assert len(await propose(source, 3, 4)) > 0
+        assert num_connections() == before + 1
+        assert store.counts["lookup"] == 1
+
+
 async def test_a_black_hole_never_delays_a_look_up(tmp_path: Path) -> None:
     async with black_hole(tmp_path / "hole.sock") as url, retrieval(url) as (source, store):
         await asyncio.sleep(0.05)

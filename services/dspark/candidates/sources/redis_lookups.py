@@ -52,6 +52,8 @@ class RedisLookups(KnownContinuations):
             retry=Retry(NoBackoff(), 0),
             max_connections=MAX_CONNECTIONS,
             protocol=2,
+            # Servers before 7.2 refuse to be told it, at every connection.
+            driver_info=None,
         )
         self._times = Distribution(buckets.LOOKUP_SECONDS)
         self._title = title
@@ -62,6 +64,7 @@ class RedisLookups(KnownContinuations):
         self._lost = asyncio.Event()
         self._is_told = False
         self._watch: asyncio.Task[None] | None = None
+        self._commands: set[asyncio.Task[Sequence[object]]] = set()
 
     @abstractmethod
     async def values(self, keys: Sequence[ContextKey]) -> Sequence[object]:
@@ -87,6 +90,7 @@ class RedisLookups(KnownContinuations):
     async def close(self) -> None:
         if self._watch is not None:
             await end([self._watch])
+        await end(tuple(self._commands))
         try:
             await self.client.aclose()
         except FAILURES as error:
@@ -102,8 +106,7 @@ class RedisLookups(KnownContinuations):
     async def _fetch(self, keys: Sequence[ContextKey]) -> list[Counted]:
         started = time.perf_counter()
         try:
-            async with asyncio.timeout(self._deadline_s):
-                values = await self.values(keys)
+            values = await self._in_time(keys)
         except Exception as error:
             self._lookup_failed(error)
             return [[] for _ in keys]
@@ -111,6 +114,25 @@ class RedisLookups(KnownContinuations):
             self._times.observe(time.perf_counter() - started)
         self._lookups.succeeded()
         return [self.unpacked(key, value) for key, value in zip(keys, values, strict=True)]
+
+    async def _in_time(self, keys: Sequence[ContextKey]) -> Sequence[object]:
+        """The server's values. Raises TimeoutError after the deadline.
+
+        Who waits goes away then, and the answer is read aside: to cancel the command would close
+        its connection, and connecting anew costs more than the look-up.
+        """
+        command = asyncio.create_task(self.values(keys))
+        self._commands.add(command)
+        command.add_done_callback(self._answered)
+        done, _ = await asyncio.wait((command,), timeout=self._deadline_s)
+        if not done:
+            raise TimeoutError("no answer within the deadline")
+        return command.result()
+
+    def _answered(self, command: asyncio.Task[Sequence[object]]) -> None:
+        self._commands.discard(command)
+        if not command.cancelled() and (error := command.exception()) is not None:
+            log.debug("%s: a look-up failed", self._title, exc_info=error)
 
     def unpacked(self, key: ContextKey, value: object) -> Counted:
         """What a value says of the key's context; nothing if it makes no sense."""
