@@ -35,11 +35,11 @@ SIZES = pytest.mark.parametrize("size", [1, 3, 8, 500])
 
 @asynccontextmanager
 async def _stack(
-    folder: Path, text: str, size: int = 4
+    folder: Path, text: str, size: int = 4, **settings: Any
 ) -> AsyncIterator[tuple[GatewayStack, openai.AsyncOpenAI]]:
     script = Script([*runs_of(text, size), [256]])
     scheduler = FakeScheduler(max_model_len=4096, vocab_size=300, script=script)
-    settings: Any = {"chat_template": TEMPLATE, "reasoning_parser": "qwen3"}
+    settings = {"chat_template": TEMPLATE, "reasoning_parser": "qwen3", **settings}
     async with (
         gateway_stack(folder, scheduler, **settings) as stack,
         stack.openai() as client,
@@ -269,7 +269,7 @@ async def test_a_forced_call_is_a_grammar_for_the_verifier(tmp_path: Path) -> No
 async def test_a_format_is_a_structure_for_the_verifier(tmp_path: Path) -> None:
     schema: Any = {"type": "object", "properties": {"a": {"type": "boolean"}}}
     wanted: Any = {"type": "json_schema", "name": "x", "schema": schema, "strict": True}
-    async with _stack(tmp_path, "{}") as (stack, client):
+    async with _stack(tmp_path, "{}", reasoning_parser="none") as (stack, client):
         response = await client.responses.create(
             model=MODEL, input="Rain?", text={"format": wanted}
         )
@@ -281,3 +281,10 @@ async def test_a_format_is_a_structure_for_the_verifier(tmp_path: Path) -> None:
         )
         structured = stack.scheduler.requests[-1].sampling.structured
         assert structured.WhichOneof("structure") == "json_object"
+    async with _stack(tmp_path, "<think>Hm.</think>{}") as (stack, client):
+        response = await client.responses.create(
+            model=MODEL, input="Rain?", text={"format": wanted}
+        )
+        assert response.output_text == "{}"
+        structured = stack.scheduler.requests[-1].sampling.structured
+        assert structured.grammar.startswith("start: (thought BREAKS?)? answer")

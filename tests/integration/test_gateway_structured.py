@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import llguidance
 import pytest
 
 from dspark import rpc
 from dspark.client import AsyncClient, StructuredOutput
 from dspark.errors import InvalidArgument
+from dspark.grammars.compilation import compile_grammar
 from dspark.v1 import inference_service_pb2 as pb
 from dspark.v1 import inference_service_pb2_grpc as pb_grpc
 from dspark.v1 import sampling_pb2
@@ -36,20 +38,41 @@ def sent(stack: GatewayStack) -> StructuredOutput:
     return structured_from_proto(stack.scheduler.requests[-1].sampling.structured)
 
 
+# Fields, what they ask for, and a text that is it.
+FORMS: list[tuple[dict[str, Any], StructuredOutput, str]] = [
+    ({"response_format": FORMAT}, StructuredOutput.json_schema(SCHEMA), '{"a": 1}'),
+    ({"response_format": {"type": "json_object"}}, StructuredOutput.json_object(), "{}"),
+    ({"structured_outputs": {"regex": "a+"}}, StructuredOutput.regex("a+"), "aa"),
+    ({"structured_outputs": {"choice": ["a", "é"]}}, StructuredOutput.choice(["a", "é"]), "é"),
+    ({"guided_grammar": 'start: "x"'}, StructuredOutput.grammar('start: "x"'), "x"),
+]
+
+
 async def test_every_form_reaches_the_scheduler(stack: GatewayStack) -> None:
-    for fields, output in [
-        ({"response_format": FORMAT}, StructuredOutput.json_schema(SCHEMA)),
-        ({"response_format": {"type": "json_object"}}, StructuredOutput.json_object()),
-        ({"structured_outputs": {"regex": "a+"}}, StructuredOutput.regex("a+")),
-        ({"structured_outputs": {"choice": ["a", "é"]}}, StructuredOutput.choice(["a", "é"])),
-        ({"guided_grammar": 'start: "x"'}, StructuredOutput.grammar('start: "x"')),
-    ]:
+    for fields, output, _ in FORMS:
         for call in (stack.complete, stack.chat):
             response = await call(**fields)
             assert response.status_code == 200, response.text
             assert sent(stack) == output
     await stack.complete(response_format={"type": "text"})
     assert not stack.scheduler.requests[-1].sampling.HasField("structured")
+
+
+async def test_a_model_that_reasons_does_so_before_any_form(tmp_path: Path) -> None:
+    tokenizer = byte_tokenizer()
+    vocabulary = llguidance.LLTokenizer(tokenizer.to_str(), eos_token=[256])
+    settings = {"tokenizer": tokenizer, "reasoning_parser": "deepseek_r1"}
+    async with gateway_stack(tmp_path, **settings) as stack:
+        for fields, output, text in FORMS:
+            assert (await stack.chat(**fields)).status_code == 200
+            matcher = compile_grammar(vocabulary, sent(stack))
+            ids = tokenizer.encode(f"Hm. {{</think>\n\n{text}").ids
+            assert matcher.consume_tokens(ids) and matcher.is_accepting(), fields
+            assert (await stack.complete(**fields)).status_code == 200
+            assert sent(stack) == output
+        fields = {"response_format": {**FORMAT, "json_schema": {"schema": {"not": {}}}}}
+        error = (await stack.chat(**fields)).json()["error"]
+        assert error["param"] == "response_format.json_schema.schema"
 
 
 @pytest.mark.parametrize(

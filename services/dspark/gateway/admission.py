@@ -94,7 +94,7 @@ class Admission:
         token_ids = prompt.token_ids
         self._check_token_ids(token_ids, client.prompt, info)
         max_tokens = _max_tokens(client, len(token_ids), info)
-        structure = _one_structure(client.structure, prompt.structure)
+        structure = await self._structure(client.structure, prompt)
         sampling = _sampling(client, max_tokens, await self._bad_words(client), structure)
         sampling.validate(info.vocab_size)
         check_leaves_tokens(sampling, info.eos_token_ids, info.vocab_size)
@@ -169,10 +169,21 @@ class Admission:
                 limit = self._config.max_stop_string_chars
                 raise InvalidArgument("stop", f"a stop string may have at most {limit} characters")
 
-    async def _check_structure(self, wish: StructureWish) -> None:
+    async def _structure(
+        self, wished: StructureWish | None, prompt: _LaidOutPrompt
+    ) -> StructureWish | None:
+        """What the client wishes for, or the conversation's tools force."""
+        wish = _one_structure(wished, prompt.structure)
+        if wish is None:
+            return None
         size, limit = wish.output.num_chars, self._config.max_grammar_chars
         if size > limit:
             raise InvalidArgument(wish.label, f"has {size} characters; the limit is {limit}")
+        if wish is prompt.structure or prompt.answer is None:
+            return wish
+        return await self._chats.behind_thought(wish, prompt.answer)
+
+    async def _check_structure(self, wish: StructureWish) -> None:
         if problem := await self._grammars.problem_of(wish.output):
             for part in wish.parts:
                 if reason := await self._grammars.problem_of(part.output):

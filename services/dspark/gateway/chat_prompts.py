@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from dspark.gateway.client_request import ChatPrompt, StructureWish
 from dspark.gateway.parsing import call_formats, reasoning_parsers
 from dspark.gateway.parsing.answer_style import AnswerStyle, CallStyle
 from dspark.gateway.parsing.think_tags import Stage
+from dspark.gateway.parsing.thoughtful_structure import behind_thought
 from dspark.gateway.template_arguments import template_arguments
 from dspark.gateway.template_files import ChatTemplates
 from dspark.gateway.template_renderer import Renderer
@@ -26,6 +28,7 @@ from dspark.gateway.tool_choice import (
     settled_choice,
 )
 from dspark.gateway.unicode_text import LONE_SURROGATE, is_text
+from dspark.grammars.refusal import GrammarRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,19 @@ class ChatPrompts:
         special_id = self._vocabulary.special_id
         structure = call_structure(prompt, choice, callable_, format_name, reasoning, special_id)
         return LaidOutChat(text, answer, structure)
+
+    async def behind_thought(self, wish: StructureWish, answer: AnswerStyle) -> StructureWish:
+        """As the answer has to be, which may have reasoning before what its client wishes."""
+        if answer.reasoning in (None, Stage.CONTENT):
+            return wish
+        special_id = self._vocabulary.special_id
+        try:
+            whole = await asyncio.to_thread(
+                behind_thought, wish.output, answer.reasoning, special_id
+            )
+        except GrammarRefused as error:
+            raise InvalidArgument(wish.label, str(error)) from None
+        return StructureWish(whole, wish.label, (wish,))
 
     async def _template(self, prompt: ChatPrompt, has_tools: bool) -> TemplateText:
         if prompt.template:

@@ -70,6 +70,9 @@ async def _pump(index: int, stream: ChoiceStream, queue: _Queue, room: asyncio.S
         leave_trace()
     if stream.after is not None:
         await stream.after.wait()
+    # One begins in each turn of the loop: to send a large request takes milliseconds.
+    for _ in range(index):
+        await asyncio.sleep(0)
     async with aclosing(stream.events) as events:
         async for event in events:
             await room.acquire()

@@ -11,6 +11,22 @@ SpecialId = Callable[[str], int | None]
 # Competing lexemes that are lazy or a special token end it.
 TEXT = "TEXT: /(?s:.*)/"
 SPACES = r"[ \t\r\n]*"
+# Enough for what models write behind their reasoning, and no way to write nothing else.
+_BREAKS = r"BREAKS: /[\r\n]{1,4}/"
+_BEFORE = {
+    Stage.CONTENT: "",
+    Stage.REASONING: "thought BREAKS? ",
+    Stage.OPENING: "(thought BREAKS?)? ",
+}
+
+
+def thought_before(stage: Stage, special_id: SpecialId) -> tuple[str, list[str]]:
+    """What begins the right side of a rule whose text may be thought about, and the rules for it.
+
+    Of an answer that begins with content that is nothing; see ``thought_rules`` for the rest.
+    """
+    before = _BEFORE[stage]
+    return before, [*thought_rules(stage, special_id), _BREAKS] if before else []
 
 
 def thought_rules(stage: Stage, special_id: SpecialId) -> list[str]:

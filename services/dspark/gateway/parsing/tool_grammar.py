@@ -16,6 +16,7 @@ from dspark.gateway.parsing.thought_grammar import (
     SpecialId,
     begins_as_text,
     pattern,
+    thought_before,
     thought_rules,
     unfinished_thought,
 )
@@ -24,8 +25,6 @@ from dspark.gateway.tool_choice import Tool
 # A settled form leaves no choice about most tokens between values.
 _WHITESPACE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _ANYTHING: Mapping[str, Any] = MappingProxyType({"type": "object"})
-# Enough for what models write behind their reasoning, and no way to write nothing else.
-_BREAKS = r"BREAKS: /[\r\n]{1,4}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +57,7 @@ def required_calls(
     layout = _LAYOUTS[format_name](allows_several, special_id)
     opening = f"{_mark(layout.opening, special_id)} " if layout.opening else ""
     more = f" ({layout.between} calls)*" if allows_several and layout.between else ""
-    before = {
-        Stage.CONTENT: "",
-        Stage.REASONING: "thought BREAKS? ",
-        Stage.OPENING: "(thought BREAKS?)? ",
-    }[reasoning]
-    thinking = [*thought_rules(reasoning, special_id), _BREAKS] if before else []
+    before, thinking = thought_before(reasoning, special_id)
     rules = [f"start: {before}calls{more}", f"calls: {opening}{layout.block}", *thinking]
     return "\n".join([*rules, *_call_rules(tools, layout.key, lambda tool: tool.parameters)])
 
