@@ -100,6 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
         steps=config.steps,
         start_from=Path(config.start_from) if config.start_from else None,
         draft_layers=config.draft_layers,
+        table_contexts=config.table_contexts,
     )
     try:
         with progress.part("writing texts") as part:

@@ -32,6 +32,9 @@ class TrainConfig:
         "weights of this source and target to learn on from, such as those that ship; unset: none",
     )
     draft_layers: int = setting(3, "layers of the source draft, from the target's own")
+    table_contexts: int = setting(
+        640_000, "most contexts of the table of ngram, about 13 bytes each: the most frequent ones"
+    )
     seed: int = setting(0, "start of all random choices")
 
     def __post_init__(self) -> None:
@@ -40,7 +43,7 @@ class TrainConfig:
             raise ValueError("--out: name a directory")
         if self.self_generate < 0 or self.threads < 0 or self.seed < 0:
             raise ValueError("--self-generate, --threads and --seed: must not be below 0")
-        if self.steps < 1 or self.draft_layers < 1:
-            raise ValueError("--steps and --draft-layers: must be at least 1")
+        if self.steps < 1 or self.draft_layers < 1 or self.table_contexts < 1:
+            raise ValueError("--steps, --draft-layers and --table-contexts: must be at least 1")
         if self.max_answer_tokens < 2 or self.texts_at_once < 1:
             raise ValueError("--max-answer-tokens: at least 2; --texts-at-once: at least 1")

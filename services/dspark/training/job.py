@@ -49,6 +49,7 @@ class TrainingJob:
     steps: int = 900
     start_from: Path | None = None
     draft_layers: int = 3
+    table_contexts: int = 640_000
 
     def collect(self, say: Say) -> TextStore:
         """The texts, of which an earlier run may have left some. Raises TrainingFailed."""
@@ -112,6 +113,7 @@ class TrainingJob:
             seed=self.seed,
             start_from=self.start_from,
             draft_layers=self.draft_layers,
+            table_contexts=self.table_contexts,
         )
 
     def _card(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Counts what follows each context in the target's own texts, and makes the table of it.
+"""Counts what follows each context in the target's own texts.
 
 A place counts for the token that the text has there, or is shared out among those that the target
 held for likely there (distillation, Hinton et al. 2015, arXiv:1503.02531): that tells of a token's
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dspark.candidates.sources.ngram_table import MAX_SCORE, NgramOrder, NgramTable
+from dspark.candidates.sources.ngram_table import MAX_SCORE, NgramOrder
 
 _FIRST = np.uint64(0xFF51AFD7ED558CCD)
 _SECOND = np.uint64(0xC4CEB9FE1A85EC53)
@@ -119,44 +119,6 @@ def merged(first: OrderCounts, second: OrderCounts) -> OrderCounts:
         np.concatenate((first.counts, second.counts)),
         times,
     )
-
-
-def make_order(counts: OrderCounts, width: int, escape: float) -> NgramOrder:
-    """The ``width`` most frequent continuations of each context as scores."""
-    keys, totals = np.unique(counts.keys), counts.totals
-    starts = np.searchsorted(counts.keys, keys)
-    rank = np.arange(len(counts.keys)) - starts[np.searchsorted(keys, counts.keys)]
-    kept = rank < width
-    context = np.searchsorted(keys, counts.keys[kept])
-    shares = counts.counts[kept] / (totals[context] + escape)
-    token_ids = np.zeros((len(keys), width), dtype=np.uint32)
-    scores = np.zeros((len(keys), width), dtype=np.uint8)
-    token_ids[context, rank[kept]] = counts.next_ids[kept]
-    scores[context, rank[kept]] = np.floor(shares * MAX_SCORE).astype(np.uint8)
-    return NgramOrder(
-        counts.order, width, keys.tolist(), token_ids.ravel().tolist(), scores.ravel().tolist()
-    )
-
-
-def build_table(
-    texts: Sequence[NgramText],
-    widths: Sequence[int],
-    escapes: Sequence[float],
-    target_digest: str,
-    start: NgramTable | None = None,
-) -> NgramTable:
-    """``widths[n - 1]`` continuations of each context of n tokens, with ``escapes[n - 1]``.
-
-    What was counted for ``start``, a table with these escapes, counts as well.
-    """
-    known = {order.order: order for order in start.orders} if start is not None else {}
-    orders: list[NgramOrder] = []
-    for order in range(len(widths), 0, -1):
-        counts, escape = count(texts, order), escapes[order - 1]
-        if order in known:
-            counts = merged(counts_of(known[order], escape), counts)
-        orders.append(make_order(counts, widths[order - 1], escape))
-    return NgramTable(orders, target_digest)
 
 
 def _times(keys: NDArray[np.uint32]) -> dict[int, float]:

@@ -32,7 +32,9 @@ class NgramTrainer(Trainer):
         with torch_threads(run.threads):
             counted = _counted(run, texts)
         run.say(f"counting {run.store.num_answer_tokens:,} tokens")
-        trained = train_ngram(texts, counted, meta.target_digest, meta.vocab_size, start)
+        trained = train_ngram(
+            texts, counted, meta.target_digest, meta.vocab_size, start, run.table_contexts
+        )
         path = run.out / "ngram.bin"
         write_table(path, trained.table, meta.vocab_size, run.about)
         card = run.about | {

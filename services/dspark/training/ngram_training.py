@@ -9,7 +9,8 @@ from dspark.candidates.sources.ngram import NgramSource
 from dspark.candidates.sources.ngram_table import NgramTable
 from dspark.candidates.sources.suffix import SuffixSource
 from dspark.training.held_out import acceptance_of, split
-from dspark.training.ngram_counts import NgramText, build_table
+from dspark.training.ngram_counts import NgramText
+from dspark.training.ngram_tables import build_table
 from dspark.training.replay import Acceptance
 from dspark.training.text_store import StoredText
 
@@ -36,17 +37,19 @@ def train_ngram(
     target_digest: str,
     vocab_size: int,
     start: NgramTable | None = None,
+    max_contexts: int | None = None,
 ) -> TrainedNgram:
     """Every 20th text is held out for the report, then counted like the others.
 
     ``counted`` has the same texts as they are counted. What was counted for ``start`` counts, too.
+    The table has at most ``max_contexts``, those that occur most.
 
     Raises ValueError when there are too few texts to hold any out.
     """
     held_out = split(texts)[1]
-    trial = build_table(split(counted)[0], WIDTHS, ESCAPES, target_digest, start)
+    trial = build_table(split(counted)[0], WIDTHS, ESCAPES, target_digest, start, max_contexts)
     return TrainedNgram(
-        table=build_table(counted, WIDTHS, ESCAPES, target_digest, start),
+        table=build_table(counted, WIDTHS, ESCAPES, target_digest, start, max_contexts),
         alone=acceptance_of([NgramSource(trial)], held_out, vocab_size),
         with_suffix=acceptance_of([NgramSource(trial), SuffixSource()], held_out, vocab_size),
     )

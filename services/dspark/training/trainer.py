@@ -14,7 +14,8 @@ from dspark.training.text_store import TextStore
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
     """``about`` goes into the card. ``steps``, ``threads`` (0: all) and ``seed`` are for trainers
-    that optimise, ``draft_layers`` for that of draft models; ``special_ids`` are the tokenizer's;
+    that optimise, ``draft_layers`` for that of draft models, ``table_contexts`` for
+    that of tables; ``special_ids`` are the tokenizer's;
     ``start_from`` has earlier weights of the source, for the same target.
     """
 
@@ -28,6 +29,7 @@ class TrainingRun:
     threads: int = 0
     seed: int = 0
     draft_layers: int = 3
+    table_contexts: int = 640_000
     checkpoint_interval_s: float = 60.0
     start_from: Path | None = None
 

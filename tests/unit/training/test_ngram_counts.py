@@ -9,12 +9,12 @@ import pytest
 from dspark.candidates.sources.ngram_table import MAX_SCORE, context_hash
 from dspark.training.ngram_counts import (
     NgramText,
-    build_table,
     context_hashes,
     count,
     counts_of,
     merged,
 )
+from dspark.training.ngram_tables import build_table
 
 
 def text(*token_ids: int, start: int = 1) -> NgramText:
@@ -101,3 +101,19 @@ def test_what_was_counted_before_counts_as_well() -> None:
 def test_only_counts_of_one_order_can_be_merged() -> None:
     with pytest.raises(ValueError, match="contexts of 1 and of 2 tokens"):
         merged(count([text(1, 2)], 1), count([text(1, 2, 3)], 2))
+
+
+def test_of_too_many_contexts_the_most_frequent_ones_are_kept() -> None:
+    texts = [text(1, 2, 3), text(1, 2, 3), text(1, 2, 4), text(5, 6, 7)]
+    whole = build_table(texts, [2, 2], [1.0, 1.0], "d")
+    sizes = [len(order.keys) for order in whole.orders]
+    assert sizes == [2, 4]
+    for limit, contexts in ((6, sizes), (4, [1, 3]), (3, [1, 2]), (2, [0, 2]), (0, [0, 0])):
+        table = build_table(texts, [2, 2], [1.0, 1.0], "d", max_contexts=limit)
+        assert [len(order.keys) for order in table.orders] == contexts
+        for order, full in zip(table.orders, whole.orders, strict=True):
+            for key in order.keys:
+                assert order.continuations(key) == full.continuations(key)
+    table = build_table(texts, [2, 2], [1.0, 1.0], "d", max_contexts=3)
+    assert set(table.orders[1].keys) == {context_hash((1,)), context_hash((2,))}
+    assert list(table.orders[0].keys) == [context_hash((1, 2))]
