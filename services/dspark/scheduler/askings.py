@@ -61,11 +61,16 @@ class Askings:
         self._foresight.extend(running, depth, lambda: self._decide(link, batch, overhead_ms))
 
     def asks_nothing_next(self, requests: Sequence[Request]) -> bool:
-        """Whether it is settled that the next step asks for neither candidates nor features."""
+        """Whether it is settled that the next step asks for neither candidates nor features.
+
+        Those of the requests that have just come do not ask before others do: a step that is not
+        computed ahead costs all of them more than their first guesses are worth.
+        """
         info = self._knowledge.info
         if info is None:
             return True
         num_steps = 1 + self._knowledge.features.are_wanted(info)
+        self._foresight.settle(num_steps, requests)
         return self._foresight.asks_nothing(num_steps, requests)
 
     def feature_wish(self, requests: Sequence[Request]) -> FeatureWish:

@@ -43,6 +43,15 @@ class Foresight:
         while len(self._steps) < depth and not (self._steps and asks(self._steps[-1])):
             self._steps.append(decide())
 
+    def settle(self, num_steps: int, requests: Iterable[Request]) -> None:
+        """Where nobody asks in so many next steps, nor does one of these of which nothing is
+        decided: it has just come.
+        """
+        coming = list(islice(self._steps, num_steps))
+        if not any(map(asks, coming)):
+            for step in coming:
+                step.update({request: Budget() for request in requests if request not in step})
+
     def asks_nothing(self, num_steps: int, requests: Iterable[Request]) -> bool:
         """Whether it is settled that none of these requests asks in the next ``num_steps``."""
         if any(asks(step) for step in islice(self._steps, num_steps)):

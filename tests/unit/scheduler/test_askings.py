@@ -131,14 +131,28 @@ async def test_an_exploration_is_foreseen_as_well() -> None:
     assert not any(kept and follows for kept, follows in zip(promises, asked[1:], strict=False))
 
 
-async def test_nothing_is_settled_for_a_request_that_just_began_to_decode() -> None:
+async def test_who_has_just_come_asks_with_the_others_and_not_before() -> None:
     drafting = foreseeing_two()
     first, second = decoding(drafting, "a"), decoding(drafting, "b")
     declines = decoding(drafting, "c", enabled=False)
     drafting.askings.foresee(batch_of(first), overhead_ms=1.0)
     await drafting.draft(batch_of(first), overhead_ms=1.0)
     assert drafting.askings.asks_nothing_next([first, declines])
+    assert drafting.askings.asks_nothing_next([first, second])
+    drafting.knowledge.propose_price = ProposePrice(0.0)
+    drafting.askings.foresee(batch_of(first), overhead_ms=1.0)
+    assert await drafting.draft(batch_of(first, second), overhead_ms=1.0) == {}
     assert not drafting.askings.asks_nothing_next([first, second])
+    assert set(await drafting.draft(batch_of(first, second), overhead_ms=1.0)) == {first, second}
+
+
+async def test_one_that_comes_while_others_ask_is_asked_for_at_once() -> None:
+    drafting = foreseeing_two()
+    drafting.knowledge.propose_price = ProposePrice(0.0)
+    first, second = decoding(drafting, "a"), decoding(drafting, "b")
+    drafting.askings.foresee(batch_of(first), overhead_ms=1.0)
+    assert not drafting.askings.asks_nothing_next([first, second])
+    assert set(await drafting.draft(batch_of(first, second), overhead_ms=1.0)) == {first, second}
 
 
 def test_where_nobody_can_be_asked_nothing_is() -> None:
