@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dspark.clock import monotonic
+from dspark.request_class import RequestClass
 from dspark.scheduler.fairness.giving_way import who_gives_way
 from dspark.scheduler.fairness.prompt_budget import PromptBudget
 from dspark.scheduler.fairness.row_shares import WantedRows, num_unfinished, prompt_rows
 from dspark.scheduler.fairness.settings import FairnessSettings
+from dspark.scheduler.fairness.sitting_out import Runner, sitting_out
 from dspark.scheduler.fairness.slot_shares import SlotShares
 from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.request import Request
@@ -121,6 +123,8 @@ class Batcher:
         for request in admitted:
             request.wave = wave
         prefills.extend(admitted)
+        decodes = self._taking_part(live, decodes, prefills)
+        rows_left = self.max_rows - len(decodes)
         shares = self._shares(prefills, live.running, len(decodes))
         is_new = set(admitted)
         scheduled = [ScheduledRows(request, 1) for request in decodes]
@@ -133,6 +137,32 @@ class Batcher:
             tuple(scheduled),
             self._max_nodes(rows_left - sum(shares), num_free_blocks, len(decodes)),
         )
+
+    def _taking_part(
+        self, live: LiveRequests, decodes: Sequence[Request], prefills: Sequence[Request]
+    ) -> list[Request]:
+        """Those that decode in this step: not all, where they are in another tenant's way."""
+        away: list[int] = []
+        if any(map(self._hurried_rows, prefills)):
+            away = self._sitting_out(live, decodes, prefills)
+        for index, request in enumerate(decodes):
+            request.num_sat_out = request.num_sat_out + 1 if index in away else 0
+        return [request for index, request in enumerate(decodes) if index not in away]
+
+    def _sitting_out(
+        self, live: LiveRequests, decodes: Sequence[Request], prefills: Sequence[Request]
+    ) -> list[int]:
+        round_of = live.waiting.round_of
+        return sitting_out(
+            [Runner(r.spec.tenant, round_of(r.share), num_sat_out=r.num_sat_out) for r in decodes],
+            [Runner(r.spec.tenant, round_of(r.share), self._hurried_rows(r)) for r in prefills],
+            self._prompt_budget,
+        )
+
+    def _hurried_rows(self, request: Request) -> int:
+        is_long = request.num_uncached_tokens >= self.settings.long_prompt_tokens
+        is_batch = request.spec.request_class is RequestClass.BATCH
+        return 0 if is_long or is_batch else request.num_pending_tokens
 
     def _admit(
         self,

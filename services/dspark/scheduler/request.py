@@ -59,6 +59,8 @@ class Request:
     num_moves: int = 0
     # Times the verifier lost the sequence or had no room for it alone, since the last commit.
     num_setbacks: int = 0
+    # Steps since it last took part in one, while it runs.
+    num_sat_out: int = 0
     # Whether it was preempted for a request that could not wait.
     has_given_way: bool = False
     stats: SpeculationStats = field(default_factory=SpeculationStats)

@@ -206,3 +206,28 @@ def test_shares_are_even_and_nothing_is_wasted(total: int, wanted: list[int]) ->
     assert sum(shares) == min(total, sum(wanted))
     cut = [share for share, wish in zip(shares, wanted, strict=True) if share < wish]
     assert not cut or max(shares) - min(cut) <= 1
+
+
+def test_a_crowd_sits_out_for_another_tenants_prompt_and_takes_turns(live: LiveRequests) -> None:
+    costs = CostTable([(1, 10.0), (64, 73.0)])
+    batcher = Batcher(32, 64, 4, 1000, PromptBudget(costs, 100.0, 64))
+
+    def add(name: str, num_tokens: int, tenant: str) -> Request:
+        prompt, sampling = tuple(range(num_tokens)), SamplingParams(max_tokens=100)
+        return live.submit(RequestSpec(name, prompt, sampling, tenant=tenant))
+
+    crowd = [add(f"crowd{index}", 1, "crowd") for index in range(24)]
+    run(batcher.schedule(live, 1000))
+    calm = add("calm", 150, "calm")
+    computed: set[Request] = set()
+    num_steps = 0
+    while calm.num_pending_tokens > 1:
+        batch = batcher.schedule(live, 1000)
+        assert 0 < len(batch.decodes) < len(crowd) // 2
+        computed.update(batch.decodes)
+        run(batch)
+        num_steps += 1
+        assert num_steps < 10
+    assert len(computed) > len(crowd) // 4
+    assert set(batcher.schedule(live, 1000).decodes) == {*crowd, calm}
+    assert not any(request.num_sat_out for request in crowd)

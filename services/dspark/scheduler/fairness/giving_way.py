@@ -12,6 +12,7 @@ from dspark.scheduler.request import Request, Share
 
 # A tenant may have used so much more than one that gives way to it: a few requests at a time.
 MAX_AHEAD_TOKENS = 1024
+ROUNDS_AHEAD = MAX_AHEAD_TOKENS // QUANTUM
 
 
 def who_gives_way(
@@ -54,7 +55,7 @@ def _beyond_their_part(
     # Between the two bounds turns do it: each request that gives way is computed again.
     if num_running[share] >= max(1, part // 2):
         return []
-    least_round = round_of(share) - MAX_AHEAD_TOKENS // QUANTUM
+    least_round = round_of(share) - ROUNDS_AHEAD
     return [
         request
         for request in running

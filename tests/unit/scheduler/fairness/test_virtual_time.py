@@ -62,7 +62,7 @@ def flood(num_prompt: int, num_output: int, request_class: RequestClass) -> Iter
         yield Ask(0.0, f"flood{index}", prompt, output, "flood", request_class)
 
 
-def ttfts_beside(costs: Costs, asks: Iterator[Ask], num_at_once: int) -> list[float]:
+def ttfts_beside(costs: Costs, places: int, asks: Iterator[Ask], num_at_once: int) -> list[float]:
     """Of a tenant that sends a request each second, while another keeps so many in flight."""
     dice = random.Random(3)
     calm = [Ask(5 + i + dice.random(), f"calm{i}", 200, 20, "calm") for i in range(30)]
@@ -70,7 +70,7 @@ def ttfts_beside(costs: Costs, asks: Iterator[Ask], num_at_once: int) -> list[fl
     def next_ask(ended: Ask, now: float) -> Ask | None:
         return Ask(now, *_rest(next(asks))) if ended.tenant == "flood" else None
 
-    server = VirtualServer(costs, max_num_seqs=16)
+    server = VirtualServer(costs, max_num_seqs=places)
     served = server.run([*calm, *itertools.islice(asks, num_at_once)], 40.0, next_ask)
     assert len(served.ttft("calm")) == 30
     return served.ttft("calm")
@@ -80,14 +80,18 @@ def _rest(ask: Ask) -> tuple[str, int, int, str, RequestClass]:
     return ask.name, ask.num_prompt, ask.num_output, ask.tenant, ask.request_class
 
 
-@both_machines
+@pytest.mark.parametrize(
+    ("costs", "places"),
+    [(PROCESSOR, 16), (PROCESSOR, 64), (DEVICE, 16)],
+    ids=["processor", "processor, many places", "device"],
+)
 @pytest.mark.parametrize("request_class", RequestClass)
 @pytest.mark.parametrize(("num_prompt", "num_output"), [(100, 100), (20, 1000), (1500, 20)])
 def test_a_tenant_hardly_feels_another_that_floods(
-    costs: Costs, num_prompt: int, num_output: int, request_class: RequestClass
+    costs: Costs, places: int, num_prompt: int, num_output: int, request_class: RequestClass
 ) -> None:
-    idle = ttfts_beside(costs, iter(()), 0)
-    flooded = ttfts_beside(costs, flood(num_prompt, num_output, request_class), 64)
+    idle = ttfts_beside(costs, places, iter(()), 0)
+    flooded = ttfts_beside(costs, places, flood(num_prompt, num_output, request_class), 96)
     assert quantile(flooded, 0.99) <= 2 * quantile(idle, 0.99)
 
 
