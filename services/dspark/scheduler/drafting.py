@@ -95,7 +95,8 @@ class Drafting:
         knowledge.books.count_costs(costs_ns if link.runs(costs_ns) else {})
         for wish, _ in asked:
             # Candidates leave out a dear source where the others left it no room.
-            present.values.asked([name for name in wish.sources if name in costs_ns])
+            names = [name for name in wish.sources if name in costs_ns]
+            present.values.asked(names, present.number)
         return outcome.proposals
 
     def _checked(

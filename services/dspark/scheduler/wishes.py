@@ -65,26 +65,35 @@ class Wishes:
         # The last remaining token is always the bonus token, so no node can stand for it.
         max_depth = request.num_remaining_tokens - 1
         state = self._knowledge.states.of(request, present.number)
-        sources = self._sources(link.info, speculation, state)
+        sources = self._sources(link.info, request, state)
         if max_nodes <= 0 or max_depth <= 0 or not sources:
             return None
         view = RequestView(
             max_nodes,
             state.profiles.latest(),
             present.number - state.asked_at,
-            present.exposed * link.info.ms_of(sources),
+            present.exposed * link.info.ms_of(self._charged(sources, speculation)),
             speculation.policy,
         )
         return Wish(request, view, max_depth, sources)
 
     def _sources(
-        self, info: CandidatesInfo, speculation: SpeculationParams, state: DraftState
+        self, info: CandidatesInfo, request: Request, state: DraftState
     ) -> tuple[str, ...]:
         """Those that the request wants, that are right now and then, and worth their time."""
-        present = self._present
-        wanted = (s for s in info.sources if s in (speculation.sources or (s,)))
-        active = state.mutes.active(wanted, present.number)
-        if speculation.sources:
+        present, wanted = self._present, request.spec.speculation.sources
+        active = state.mutes.active(
+            (s for s in info.sources if s in (wanted or (s,))), present.number
+        )
+        if wanted:
             return active
         price = present.exposed * self._knowledge.policy.price
-        return present.values.worth(active, info.source_ms, price, present.number)
+        return present.values.worth(
+            active, info.source_ms, price, present.number, request.request_id
+        )
+
+    def _charged(self, sources: tuple[str, ...], speculation: SpeculationParams) -> tuple[str, ...]:
+        """Those whose time the asking has to be worth: all but what is on trial."""
+        if speculation.sources:
+            return sources
+        return tuple(name for name in sources if self._present.values.is_proven(name))

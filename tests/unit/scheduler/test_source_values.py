@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dspark.scheduler.source_values import (
     FIRST_PAUSE,
+    MAX_WAIT,
     TRIAL_ASKINGS,
     SourceValues,
 )
@@ -30,7 +31,39 @@ def test_a_new_source_is_tried() -> None:
     assert SourceValues().worth(NAMES, MS, PRICE, 0) == NAMES
     values = SourceValues()
     run(values, TRIAL_ASKINGS - 1, mask=1, accepted=1)
-    assert values.worth(NAMES, MS, PRICE, 0) == NAMES
+    assert values.worth(NAMES, MS, PRICE, 1) == NAMES
+    assert not values.is_proven("dear")
+    run(values, 1, mask=1, accepted=1)
+    assert values.is_proven("dear")
+
+
+def test_a_dear_source_is_tried_now_and_then_by_one_request() -> None:
+    values, tried = SourceValues(), []
+    for step in range(200):
+        for request_id in ("a", "b", "c"):
+            names = values.worth(NAMES, MS, 0.2, step, request_id)
+            # What is asked is worked out in the step before as well.
+            assert names == values.worth(NAMES, MS, 0.2, step, request_id)
+            assert "cheap" in names
+            values.asked(names, step)
+            values.credit(tree(1), (1,), MS)
+            tried += [step] * ("dear" in names)
+    assert tried == list(range(0, 200, 10)), "5 ms at 0.2 a ms: 1 token"
+
+
+def test_one_that_does_not_make_its_trial_is_not_waited_for() -> None:
+    values = SourceValues()
+    assert values.worth(NAMES, MS, 0.2, 0, "ended") == NAMES
+    names = [values.worth(NAMES, MS, 0.2, step, "goes on") for step in range(2 * MAX_WAIT)]
+    assert ("cheap",) in names and names[-1] == NAMES
+
+
+def test_a_source_is_tried_to_the_end_at_any_price() -> None:
+    values, step = SourceValues(), 0
+    while not values.is_proven("dear"):
+        values.asked(values.worth(NAMES, MS, 10.0, step, "a"), step)
+        step += 1
+    assert step <= TRIAL_ASKINGS * 500
 
 
 def test_a_dear_source_that_adds_nothing_is_left_out() -> None:
