@@ -17,7 +17,7 @@ from dspark.scheduler.fairness.giving_way import who_gives_way
 from dspark.scheduler.fairness.prompt_budget import PromptBudget
 from dspark.scheduler.fairness.row_shares import WantedRows, num_unfinished, prompt_rows
 from dspark.scheduler.fairness.settings import FairnessSettings
-from dspark.scheduler.fairness.sitting_out import Runner, sitting_out
+from dspark.scheduler.fairness.sitting_out import Away, Runner, sitting_out
 from dspark.scheduler.fairness.slot_shares import SlotShares
 from dspark.scheduler.live_requests import LiveRequests
 from dspark.scheduler.request import Request
@@ -123,7 +123,7 @@ class Batcher:
         for request in admitted:
             request.wave = wave
         prefills.extend(admitted)
-        decodes = self._taking_part(live, decodes, prefills)
+        decodes, prefills = self._taking_part(live, decodes, prefills, admitted)
         rows_left = self.max_rows - len(decodes)
         shares = self._shares(prefills, live.running, len(decodes))
         is_new = set(admitted)
@@ -139,24 +139,35 @@ class Batcher:
         )
 
     def _taking_part(
-        self, live: LiveRequests, decodes: Sequence[Request], prefills: Sequence[Request]
-    ) -> list[Request]:
-        """Those that decode in this step: not all, where they are in another tenant's way."""
-        away: list[int] = []
+        self,
+        live: LiveRequests,
+        decodes: Sequence[Request],
+        prefills: Sequence[Request],
+        admitted: Sequence[Request],
+    ) -> tuple[list[Request], list[Request]]:
+        """Those that are in this step: not all, where they are in another tenant's way."""
+        away = Away([], [])
         if any(map(self._hurried_rows, prefills)):
-            away = self._sitting_out(live, decodes, prefills)
+            new = set(admitted)
+            away = sitting_out(
+                [self._runner(live, r) for r in decodes],
+                [self._runner(live, r, r in new) for r in prefills],
+                self._prompt_budget,
+            )
         for index, request in enumerate(decodes):
-            request.num_sat_out = request.num_sat_out + 1 if index in away else 0
-        return [request for index, request in enumerate(decodes) if index not in away]
+            request.num_sat_out = request.num_sat_out + 1 if index in away.decoding else 0
+        return (
+            [request for index, request in enumerate(decodes) if index not in away.decoding],
+            [request for index, request in enumerate(prefills) if index not in away.prompts],
+        )
 
-    def _sitting_out(
-        self, live: LiveRequests, decodes: Sequence[Request], prefills: Sequence[Request]
-    ) -> list[int]:
-        round_of = live.waiting.round_of
-        return sitting_out(
-            [Runner(r.spec.tenant, round_of(r.share), num_sat_out=r.num_sat_out) for r in decodes],
-            [Runner(r.spec.tenant, round_of(r.share), self._hurried_rows(r)) for r in prefills],
-            self._prompt_budget,
+    def _runner(self, live: LiveRequests, request: Request, is_new: bool = False) -> Runner:
+        return Runner(
+            request.spec.tenant,
+            live.waiting.round_of(request.share),
+            0 if request.num_pending_tokens == 1 else self._hurried_rows(request),
+            request.num_sat_out,
+            is_new,
         )
 
     def _hurried_rows(self, request: Request) -> int:

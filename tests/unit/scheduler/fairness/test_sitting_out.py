@@ -23,19 +23,19 @@ CALM = Runner("calm", num_prompt_rows=200)
 
 
 def test_most_of_a_crowd_sits_out_where_its_rows_take_long() -> None:
-    away = sitting_out(CROWD, [CALM], STEEP)
+    away, _ = sitting_out(CROWD, [CALM], STEEP)
     num_kept = len(CROWD) - len(away)
     assert LEAST_PART <= num_kept < len(CROWD) // 2
     assert num_kept == STEEP.beside(STEEP.num_rows)
 
 
 def test_nobody_sits_out_where_rows_cost_next_to_nothing() -> None:
-    assert sitting_out(CROWD, [CALM], FLAT) == []
-    assert sitting_out(CROWD, [CALM], PromptBudget(None, 0.0, MAX_ROWS)) == []
+    assert sitting_out(CROWD, [CALM], FLAT).decoding == []
+    assert sitting_out(CROWD, [CALM], PromptBudget(None, 0.0, MAX_ROWS)).decoding == []
 
 
 def test_a_short_prompt_keeps_a_part_of_the_crowd_from_nothing() -> None:
-    away = sitting_out(CROWD, [Runner("calm", num_prompt_rows=1)], STEEP)
+    away, _ = sitting_out(CROWD, [Runner("calm", num_prompt_rows=1)], STEEP)
     assert len(CROWD) - len(away) == len(CROWD) // LEAST_PART
 
 
@@ -53,13 +53,22 @@ def test_a_short_prompt_keeps_a_part_of_the_crowd_from_nothing() -> None:
     ],
 )
 def test_for_others_nobody_sits_out(prompts: list[Runner]) -> None:
-    assert sitting_out(CROWD, prompts, STEEP) == []
+    assert sitting_out(CROWD, prompts, STEEP) == ([], [])
 
 
 def test_of_several_tenants_only_the_one_with_more_than_its_part_sits_out() -> None:
     others = [Runner("other")] * 4
-    away = sitting_out([*others, *CROWD], [CALM], STEEP)
+    away, _ = sitting_out([*others, *CROWD], [CALM], STEEP)
     assert away and min(away) >= len(others)
+
+
+def test_prompts_of_a_crowd_wait_unless_they_are_new_or_rows_are_left() -> None:
+    started = Runner("flood", num_prompt_rows=100)
+    new = Runner("flood", num_prompt_rows=100, is_new=True)
+    other = Runner("other", num_prompt_rows=100)
+    assert sitting_out(CROWD, [started, CALM, new, other], STEEP).prompts == [0]
+    short = Runner("calm", num_prompt_rows=STEEP.num_rows - 1)
+    assert sitting_out(CROWD, [started, short], STEEP).prompts == []
 
 
 def test_they_take_turns() -> None:
@@ -67,7 +76,7 @@ def test_they_take_turns() -> None:
     longest = 0
     for _ in range(50):
         decoding = [Runner("flood", num_sat_out=count) for count in sat_out]
-        away = sitting_out(decoding, [CALM], STEEP)
+        away, _ = sitting_out(decoding, [CALM], STEEP)
         sat_out = [count + 1 if i in away else 0 for i, count in enumerate(sat_out)]
         longest = max(longest, *sat_out)
     assert 0 < longest < LEAST_PART
