@@ -17,7 +17,7 @@ DECAY = 0.995
 # A source that is new counts as so many askings in which it was just worth its time.
 TRIAL_ASKINGS = 32
 # Trials of a dear source are so far apart that they take what brings about this many tokens a step.
-TRIAL_TOKENS = 0.1
+TRIAL_TOKENS = 0.5
 # A request that is to try a source, and has not done so for as many steps, is not waited for.
 MAX_WAIT = 64
 # One that is priced out is tried again after so many steps, then after twice as many.

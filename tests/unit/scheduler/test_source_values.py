@@ -41,20 +41,20 @@ def test_a_dear_source_is_tried_now_and_then_by_one_request() -> None:
     values, tried = SourceValues(), []
     for step in range(200):
         for request_id in ("a", "b", "c"):
-            names = values.worth(NAMES, MS, 0.2, step, request_id)
+            names = values.worth(NAMES, MS, 1.0, step, request_id)
             # What is asked is worked out in the step before as well.
-            assert names == values.worth(NAMES, MS, 0.2, step, request_id)
+            assert names == values.worth(NAMES, MS, 1.0, step, request_id)
             assert "cheap" in names
             values.asked(names, step)
             values.credit(tree(1), (1,), MS)
             tried += [step] * ("dear" in names)
-    assert tried == list(range(0, 200, 10)), "5 ms at 0.2 a ms: 1 token"
+    assert tried == list(range(0, 200, 10)), "5 ms at 1 a ms: 5 tokens"
 
 
 def test_one_that_does_not_make_its_trial_is_not_waited_for() -> None:
     values = SourceValues()
-    assert values.worth(NAMES, MS, 0.2, 0, "ended") == NAMES
-    names = [values.worth(NAMES, MS, 0.2, step, "goes on") for step in range(2 * MAX_WAIT)]
+    assert values.worth(NAMES, MS, 1.0, 0, "ended") == NAMES
+    names = [values.worth(NAMES, MS, 1.0, step, "goes on") for step in range(2 * MAX_WAIT)]
     assert ("cheap",) in names and names[-1] == NAMES
 
 
