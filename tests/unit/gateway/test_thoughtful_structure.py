@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
-from tokenizers import AddedToken
 
 from dspark.gateway.parsing.think_tags import CLOSING, MARKS, OPENING, ReasoningSplitter, Stage
 from dspark.structured_output import StructuredOutput
-from harness.byte_tokenizer import byte_tokenizer
 
 llguidance = pytest.importorskip("llguidance")
 
 from dspark.gateway.parsing.thoughtful_structure import behind_thought  # noqa: E402
 from dspark.grammars.compilation import compile_grammar  # noqa: E402
 from dspark.grammars.refusal import GrammarRefused  # noqa: E402
+from harness.marked_vocabulary import MarkedVocabulary  # noqa: E402
 
-IDS = {mark: 258 + index for index, mark in enumerate(MARKS)}
+VOCABULARY = MarkedVocabulary(MARKS)
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 # An output of each kind, texts that are one and texts that are none.
 CASES = {
@@ -41,25 +38,11 @@ THOUGHTS = {
 }
 
 
-def _special_tokenizer() -> llguidance.LLTokenizer:
-    tokenizer = byte_tokenizer()
-    tokenizer.add_special_tokens([AddedToken(mark, special=True) for mark in MARKS])
-    assert [tokenizer.token_to_id(mark) for mark in MARKS] == list(IDS.values())
-    return llguidance.LLTokenizer(tokenizer.to_str(), eos_token=[256])
-
-
-TOKENIZERS = {False: llguidance.LLTokenizer("byte"), True: _special_tokenizer()}
-
-
 def takes(output: StructuredOutput, stage: Stage, text: str, special: bool) -> bool:
     """Whether the text is an answer, byte by byte but for tags that are tokens of their own."""
-    whole = behind_thought(output, stage, IDS.get if special else {}.get)
-    matcher = compile_grammar(TOKENIZERS[special], whole)
-    pieces = re.split(f"({'|'.join(map(re.escape, MARKS))})", text) if special else [text]
-    ids = [i for piece in pieces for i in ([IDS[piece]] if piece in IDS else piece.encode())]
-    if matcher.validate_tokens(ids) != len(ids):
-        return False
-    return matcher.consume_tokens(ids) and matcher.is_accepting()
+    whole = behind_thought(output, stage, VOCABULARY.ids.get if special else {}.get)
+    matcher = compile_grammar(VOCABULARY.tokenizers[special], whole)
+    return VOCABULARY.takes(matcher, text, special)
 
 
 @pytest.mark.parametrize("special", [False, True])
@@ -98,4 +81,4 @@ def test_what_is_refused_without_a_thought_is_refused_with_one(output: Structure
 def test_a_grammar_that_is_none_stays_none(text: str) -> None:
     with pytest.raises(GrammarRefused):
         whole = behind_thought(StructuredOutput.grammar(text), Stage.REASONING, {}.get)
-        compile_grammar(TOKENIZERS[False], whole)
+        compile_grammar(VOCABULARY.tokenizers[False], whole)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
-from tokenizers import AddedToken
 
 from dspark.gateway.parsing.call_formats import FORMATS
 from dspark.gateway.parsing.call_parser import CallParser
 from dspark.gateway.parsing.think_tags import CLOSING, MARKS, OPENING, ReasoningSplitter, Stage
 from dspark.gateway.parsing.tool_grammar import marks_calls, required_calls, strict_calls
 from dspark.gateway.tool_choice import Tool
-from harness.byte_tokenizer import byte_tokenizer
 
 llguidance = pytest.importorskip("llguidance")
+
+from harness.marked_vocabulary import MarkedVocabulary  # noqa: E402
 
 CITY = {
     "type": "object",
@@ -39,40 +38,18 @@ BOTH = {
 
 # Marks that may be special tokens, and a vocabulary in which they are.
 SPECIAL = ("[TOOL_CALLS]", "<tool_call>", "</tool_call>", *MARKS)
-IDS = {mark: 258 + index for index, mark in enumerate(SPECIAL)}
+VOCABULARY = MarkedVocabulary(SPECIAL)
+IDS = VOCABULARY.ids
 STRICT = (replace(TOOLS[0], strict=True), TOOLS[1])
 MARKED = [name for name in FORMATS if marks_calls(name)]
-
-
-def _special_tokenizer() -> llguidance.LLTokenizer:
-    tokenizer = byte_tokenizer()
-    tokenizer.add_special_tokens([AddedToken(mark, special=True) for mark in SPECIAL])
-    assert [tokenizer.token_to_id(mark) for mark in SPECIAL] == list(IDS.values())
-    return llguidance.LLTokenizer(tokenizer.to_str(), eos_token=[256])
-
-
-TOKENIZERS = {False: llguidance.LLTokenizer("byte"), True: _special_tokenizer()}
-
-
-def _ids(text: str, special: bool) -> list[int]:
-    """The text's bytes, where ``special`` with each mark as the token that it is."""
-    if not special:
-        return list(text.encode())
-    pieces = re.split(f"({'|'.join(map(re.escape, SPECIAL))})", text)
-    return [i for piece in pieces for i in ([IDS[piece]] if piece in IDS else piece.encode())]
 
 
 def _takes(grammar: str, text: str, special: bool = False) -> bool:
     """Whether the grammar derives the whole text, byte by byte but for marks that are tokens."""
     lark = llguidance.LLMatcher.grammar_from_lark(grammar)
-    matcher = llguidance.LLMatcher(TOKENIZERS[special], lark)
+    matcher = llguidance.LLMatcher(VOCABULARY.tokenizers[special], lark)
     assert not matcher.is_error(), matcher.get_error()
-    ids = _ids(text, special)
-    return matcher.validate_tokens(ids) == len(ids) and _ends(matcher, ids)
-
-
-def _ends(matcher: llguidance.LLMatcher, ids: list[int]) -> bool:
-    return matcher.consume_tokens(ids) and matcher.is_accepting()
+    return VOCABULARY.takes(matcher, text, special)
 
 
 def _grammar(name: str, *tools: Tool, several: bool = True) -> str:
