@@ -171,9 +171,11 @@ class Batcher:
         )
 
     def _hurried_rows(self, request: Request) -> int:
-        is_long = request.num_uncached_tokens >= self.settings.long_prompt_tokens
         is_batch = request.spec.request_class is RequestClass.BATCH
-        return 0 if is_long or is_batch else request.num_pending_tokens
+        return 0 if is_batch or self._is_long(request) else request.num_pending_tokens
+
+    def _is_long(self, request: Request) -> bool:
+        return request.num_uncached_tokens >= self.settings.long_prompt_tokens
 
     def _admit(
         self,
@@ -260,7 +262,7 @@ class Batcher:
                 request.num_pending_tokens,
                 (request.spec.request_class.rank, num_running[request.spec.tenant]),
                 request.spec.tenant,
-                request.num_uncached_tokens >= self.settings.long_prompt_tokens,
+                self._is_long(request),
             )
             for request in prefills
         ]
