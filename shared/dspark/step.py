@@ -87,12 +87,13 @@ class WorkResult:
 
     ``committed_token_ids`` is the accepted nodes and one bonus token, cut where the sequence ends.
     ``accepted_nodes`` numbers the work's tree nodes from 1. ``top_token_ids`` has ``top_k``
-    entries for each entry of ``row_token_ids``. ``known_epoch`` is what a new admission's epoch
-    must exceed; 0 where there is nothing to exceed, and for work that was done. ``logprobs`` are
-    of the committed tokens, ``prompt_logprobs`` of the prompt from its second token on; both are
-    empty unless asked for. Of the ``num_forced_nodes`` that the verifier added, which have no
-    number, ``num_accepted_forced`` were accepted. ``no_token_left`` says of an ERROR that what
-    the request asks for leaves no token to draw.
+    entries for each entry of ``row_token_ids``, the rows of the sequence's step before.
+    ``known_epoch`` is what a new admission's epoch must exceed; 0 where there is nothing to exceed,
+    and for work that was done. ``logprobs`` are of the committed tokens, ``prompt_logprobs``
+    of the prompt from its second token on; both are empty unless asked for. Of the
+    ``num_forced_nodes`` that the verifier added, which have no number, ``num_accepted_forced`` were
+    accepted. ``no_token_left`` says of an ERROR that what the request asks for leaves no token to
+    draw.
     """
 
     request_id: str

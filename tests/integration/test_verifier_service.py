@@ -325,3 +325,42 @@ async def test_a_release_that_overtakes_its_admission_wins(caller: Caller) -> No
     await caller.step(releases=(SequenceRef("a", 0),))
     outcome = await caller.step(admissions=(client.admission(),), work=(client.work(),))
     assert outcome.results[0].status.name == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+async def test_what_followed_a_steps_rows_comes_with_the_next_result(
+    address: str, caller: Caller, ahead: bool
+) -> None:
+    client = Client("a", PROMPT, SamplingParams(0.0, max_tokens=4, ignore_eos=True))
+    config = fake_config(address, compute_ahead="on" if ahead else "off")
+    async with serving(config, fake_loader(MODEL)) as verifier:
+        await caller.step(admissions=(client.admission(),))
+        results = []
+        for _ in range(3):
+            outcome = await caller.step(work=(client.work(),), top_k=2, compute_ahead=True)
+            client.apply(outcome.results[0])
+            results.append(outcome.results[0])
+        assert bool(verifier.engine.passes.num_used_rows) == ahead
+    assert (results[0].row_token_ids, results[0].top_token_ids) == ((), ())
+    for result, num_tokens in zip(results[1:], (0, 1), strict=True):
+        tokens = [*PROMPT, *client.committed[:num_tokens]]
+        likely = np.argsort(-MODEL.next_logits(tokens), kind="stable")[:2]
+        assert result.row_token_ids == (tokens[-1],)
+        assert result.top_token_ids == tuple(likely.tolist())
+
+
+async def test_a_ranking_that_fails_costs_candidates_what_they_would_have_learnt(
+    verifier: RunningVerifier, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("no ranks")
+
+    monkeypatch.setattr(verifier.engine, "rank_successors", fail)
+    sampling = SamplingParams(0.0, max_tokens=4, ignore_eos=True)
+    client = Client("a", PROMPT, sampling)
+    await caller.step(admissions=(client.admission(),))
+    while client.finish_reason is None:
+        outcome = await caller.step(work=(client.work(),), top_k=2)
+        client.apply(outcome.results[0])
+        assert outcome.results[0].row_token_ids == ()
+    assert client.committed == plain_decode(MODEL, PROMPT, sampling)[0]

@@ -20,7 +20,6 @@ from dspark.verifier.interfaces import KvStore
 from dspark.verifier.kv.block_pool import BlockPool
 from dspark.verifier.kv.prefix_cache import PrefixCache
 from dspark.verifier.sampling.logprobs import LogprobsMode, raw_scores
-from dspark.verifier.sampling.top_ids import top_ids
 from dspark.verifier.sampling.walk import WalkResult, walk
 from dspark.verifier.scheduled_work import ScheduledWork
 from dspark.verifier.sequence import Sequence
@@ -28,7 +27,6 @@ from dspark.verifier.sequence_table import SequenceTable
 from dspark.verifier.structure.tree_fit import FORCED
 
 _NO_WALK = WalkResult((), ())
-_NO_TOP = np.empty((0, 0), dtype=np.int64)
 
 
 class Committer:
@@ -55,13 +53,9 @@ class Committer:
         self,
         entries: Seq[ScheduledWork],
         logits: NDArray[np.float32],
-        top_k: int,
         features: FeatureRows,
     ) -> list[WorkResult]:
         """The results of the entries, whose logits [num_logits, vocab_size] follow their order."""
-        tops = _NO_TOP
-        if top_k and len(logits):
-            tops = top_ids(logits, min(top_k, logits.shape[1]))
         walks: list[WalkResult] = []
         results: list[WorkResult] = []
         first = 0
@@ -73,7 +67,7 @@ class Committer:
             walked = _walk(entry, logits[rows])
             walks.append(walked)
             logprobs = committed_logprobs(entry, logits[rows], walked, self._logprobs_mode)
-            results.append(_result(entry, walked, tops[rows], features, logprobs))
+            results.append(_result(entry, walked, features, logprobs))
         self._move_accepted(entries, walks)
         for entry, walked in zip(entries, walks, strict=True):
             self._advance(entry, walked)
@@ -134,14 +128,11 @@ def _is_sick(walked: WalkResult) -> bool:
 def _result(
     entry: ScheduledWork,
     walked: WalkResult,
-    tops: NDArray[np.int64],
     features: FeatureRows,
     logprobs: tuple[TokenLogprobs, ...],
 ) -> WorkResult:
     accepted = [entry.kept_nodes[node - 1] for node in walked.accepted_nodes]
-    row_token_ids: tuple[int, ...] = ()
-    if len(tops):
-        row_token_ids = (int(entry.sequence.tokens.ids[-1]), *entry.tree.token_ids)
+    successors = entry.sequence.take_successors()
     return WorkResult(
         request_id=entry.work.request_id,
         epoch=entry.work.epoch,
@@ -151,8 +142,8 @@ def _result(
         accepted_nodes=tuple(node + 1 for node in accepted if node != FORCED),
         finish_reason=walked.finish_reason,
         stop_token_id=walked.stop_token_id,
-        row_token_ids=row_token_ids,
-        top_token_ids=tuple(tops.ravel().tolist()),
+        row_token_ids=successors.row_token_ids,
+        top_token_ids=successors.top_token_ids,
         features=committed_features(entry, walked.accepted_nodes, features),
         logprobs=logprobs,
         prompt_logprobs=take_prompt_logprobs(entry, walked),

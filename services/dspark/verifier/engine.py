@@ -24,6 +24,7 @@ from dspark.verifier.sequence import Sequence
 from dspark.verifier.sequence_table import SequenceTable
 from dspark.verifier.step_planner import StepPlanner
 from dspark.verifier.structure.compiler import NoStructures, Structures
+from dspark.verifier.successor_rows import SuccessorRanking
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class Engine:
         self.passes = ForwardPasses(runner, self.pruner, is_row_invariant=settings.is_row_invariant)
         # Sequences with which the next step is expected to go on.
         self._expected: tuple[Sequence, ...] = ()
+        self._successors = SuccessorRanking()
         self._committer = Committer(
             self.sequences,
             self.pool,
@@ -88,6 +90,7 @@ class Engine:
         """
         check_plan(plan, self.limits)
         self._expected = ()
+        self._successors.drop()
         cached_tokens = self._apply_membership(plan)
         entries = self.planner.schedule(plan.work)
         scheduled = [entry for entry in entries if isinstance(entry, ScheduledWork)]
@@ -95,7 +98,9 @@ class Engine:
             self.structures.wait(GRAMMAR_WAIT_S)
         num_rows = sum(entry.num_rows for entry in scheduled)
         computed = self.passes.compute(scheduled, arrived_ns, plan.feature_layers)
-        done = self._commit(scheduled, computed, plan.top_k)
+        if plan.top_k:
+            self._successors.remember(scheduled, computed.logits, plan.top_k)
+        done = self._commit(scheduled, computed)
         if plan.compute_ahead:
             # What wants features now is going to want them again.
             plain = (entry for entry in scheduled if not entry.work.num_features)
@@ -114,12 +119,20 @@ class Engine:
             num_pruned_rows=computed.num_pruned_rows,
         )
 
+    def rank_successors(self) -> None:
+        """Rank what followed the last step's rows, for the next results to tell.
+
+        To be called before anything else is computed; where it is not, they tell nothing.
+        """
+        self._successors.rank()
+
     def compute_ahead(self) -> None:
         """Compute the pass of the plain step that is expected next, if one is.
 
         It writes only K/V that the step itself would write, and takes only blocks that it would
         take. A failure leaves the step to compute all by itself.
         """
+        self._successors.drop()
         expected, self._expected = self._expected, ()
         # What has ended since is not found, and left out.
         entries = self.planner.schedule(expected_work(expected))
@@ -135,11 +148,9 @@ class Engine:
             self.sequences.release(ref)
         return {a.request_id: self.sequences.admit(a) for a in plan.admissions}
 
-    def _commit(
-        self, scheduled: list[ScheduledWork], computed: Computed, top_k: int
-    ) -> list[WorkResult]:
+    def _commit(self, scheduled: list[ScheduledWork], computed: Computed) -> list[WorkResult]:
         try:
-            results = self._committer.commit(scheduled, computed.logits, top_k, computed.features)
+            results = self._committer.commit(scheduled, computed.logits, computed.features)
             self.pruner.learn(scheduled, results)
             return results
         except Exception:

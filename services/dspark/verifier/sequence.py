@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dspark.logprobs import TokenLogprobs
 from dspark.sampling import SamplingParams
@@ -11,6 +12,16 @@ from dspark.verifier.sampling.sampler import Sampler
 from dspark.verifier.sampling.walk import StopRules
 from dspark.verifier.structure.guide import Guide
 from dspark.verifier.token_buffer import TokenBuffer
+
+
+class SuccessorRows(NamedTuple):
+    """The token at each row, and as many of the most likely next tokens for each, row after row."""
+
+    row_token_ids: tuple[int, ...] = ()
+    top_token_ids: tuple[int, ...] = ()
+
+
+NO_SUCCESSORS = SuccessorRows()
 
 
 @dataclass(slots=True)
@@ -41,6 +52,8 @@ class Sequence:
     # whether this incarnation has to tell of its prompt, and what it has gathered for that
     wants_prompt_logprobs: bool = False
     prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)
+    # of its last step, for the next result to tell
+    successors: SuccessorRows = NO_SUCCESSORS
     # None where any text will do
     guide: Guide | None = None
 
@@ -57,6 +70,10 @@ class Sequence:
     def may_draw(self) -> bool:
         """Whether all that decides on the next token is at hand."""
         return self.guide is None or self.guide.is_ready
+
+    def take_successors(self) -> SuccessorRows:
+        taken, self.successors = self.successors, NO_SUCCESSORS
+        return taken
 
     def stop_rules(self) -> StopRules:
         if self.guide is None:

@@ -54,7 +54,7 @@ class VerifierServicer(pb_grpc.VerifierServiceServicer):
         # What the long part that runs now is; told to callers that come too early.
         self.progress = "starting"
         self._computes_ahead = False
-        self._ahead: asyncio.Future[None] | None = None
+        self._after: asyncio.Future[None] | None = None
 
     def set_engine(self, engine: Engine, info: VerifierInfo) -> None:
         self._engine = engine
@@ -96,8 +96,8 @@ class VerifierServicer(pb_grpc.VerifierServiceServicer):
         """Take no new step and wait for the running one."""
         self._is_draining = True
         await self._steps.drain()
-        if self._ahead is not None:
-            await asyncio.wait({self._ahead})
+        if self._after is not None:
+            await asyncio.wait({self._after})
 
     async def GetVerifierInfo(
         self,
@@ -179,9 +179,11 @@ class VerifierServicer(pb_grpc.VerifierServiceServicer):
     ) -> pb.StepResponse:
         began_ns = time.time_ns()
         step = self._thread.queue(self._step, engine, request, arrived_ns)
+        # What follows the step at once; the reply is sent meanwhile.
+        if request.top_k:
+            self._after = self._thread.queue(_rank_successors, engine)
         if request.compute_ahead and self._computes_ahead:
-            # Follows the step at once; the reply is sent meanwhile.
-            self._ahead = self._thread.queue(_compute_ahead, engine)
+            self._after = self._thread.queue(_compute_ahead, engine)
         response = await step
         response.is_ending = self._is_ending
         self._stepped_at = time.monotonic()
@@ -226,6 +228,14 @@ async def _in_time(
         if request is None:
             return
         yield request
+
+
+def _rank_successors(engine: Engine) -> None:
+    try:
+        engine.rank_successors()
+    except Exception as error:
+        # Candidates learn less.
+        log.warning("what may follow the rows of a step is not known: %r", error)
 
 
 def _compute_ahead(engine: Engine) -> None:

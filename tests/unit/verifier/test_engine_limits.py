@@ -198,14 +198,17 @@ def test_max_tokens_counts_tokens_committed_before_a_readmission() -> None:
     assert len(client.committed) == 5
 
 
-def test_top_k_reports_each_row_and_only_computed_ones() -> None:
+def test_top_k_reports_each_row_of_the_step_before_and_only_computed_ones() -> None:
     engine, _ = fake_engine()
     driver = Driver(engine)
     chunked = Client("chunked", PROMPT, max_pending_rows=2)
     drafting = Client("drafting", PROMPT, drafter=text_of(PROMPT).branchy)
     driver.admit(chunked, drafting)
+    first = driver.work(chunked, drafting, top_k=3)
+    assert [result.row_token_ids for result in first.results] == [(), ()]
+    engine.rank_successors()
     outcome = driver.step(
-        work=(chunked.work(), drafting.work(), replace(chunked.work(), request_id="x")), top_k=3
+        work=(chunked.work(), drafting.work(), replace(chunked.work(), request_id="x"))
     )
     without_rows, rows, missing = outcome.results
     assert without_rows.row_token_ids == missing.row_token_ids == ()
@@ -217,6 +220,20 @@ def test_top_k_reports_each_row_and_only_computed_ones() -> None:
         path = [tree.token_ids[i] for i in tree.ancestors(node)] if node >= 0 else []
         logits = MODEL.next_logits(PROMPT + path)
         assert top[node + 1].tolist() == np.argsort(-logits, kind="stable")[:3].tolist()
+
+
+def test_rows_that_were_not_ranked_in_time_are_not_told() -> None:
+    engine, _ = fake_engine()
+    driver = Driver(engine)
+    client = Client("a", PROMPT)
+    driver.admit(client)
+    driver.work(client, top_k=3)
+    engine.rank_successors()
+    assert driver.work(client, top_k=3).results[0].row_token_ids == (PROMPT[-1],)
+    # The model has run again when this one comes.
+    assert driver.work(client).results[0].row_token_ids == ()
+    engine.rank_successors()
+    assert driver.work(client).results[0].row_token_ids == ()
 
 
 def test_a_failed_forward_pass_changes_no_sequence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,7 +158,8 @@ def test_a_step_says_how_many_rows_left() -> None:
 
 
 def test_accepted_nodes_are_numbered_as_they_were_proposed() -> None:
-    driver = Driver(pruning_engine(From(1e-9))[0])
+    engine, _ = pruning_engine(From(1e-9))
+    driver = Driver(engine)
     sampling = SamplingParams(temperature=0.0, max_tokens=40, ignore_eos=True)
     prompt = prompt_of(4, 5)
     right = plain_decode(MODEL, prompt, sampling)[0]
@@ -171,6 +172,9 @@ def test_accepted_nodes_are_numbered_as_they_were_proposed() -> None:
     (result,) = driver.step(work=(replace(request.work(), tree=tree),), top_k=2).results
     assert result.accepted_nodes == (2, 4)
     assert result.committed_token_ids == tuple(right[1:4])
+    engine.rank_successors()
+    request.apply(result)
+    (result,) = driver.work(request).results
     assert result.row_token_ids == (right[0], right[1], right[2])
     assert len(result.top_token_ids) == 2 * 3
 
