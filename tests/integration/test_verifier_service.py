@@ -329,11 +329,15 @@ async def test_a_release_that_overtakes_its_admission_wins(caller: Caller) -> No
 
 @pytest.mark.parametrize("ahead", [False, True])
 async def test_what_followed_a_steps_rows_comes_with_the_next_result(
-    address: str, caller: Caller, ahead: bool
+    address: str, ahead: bool
 ) -> None:
     client = Client("a", PROMPT, SamplingParams(0.0, max_tokens=4, ignore_eos=True))
     config = fake_config(address, compute_ahead="on" if ahead else "off")
-    async with serving(config, fake_loader(MODEL)) as verifier:
+    async with (
+        serving(config, fake_loader(MODEL)) as verifier,
+        rpc.channel(address) as channel,
+    ):
+        caller = Caller(channel)
         await caller.step(admissions=(client.admission(),))
         results = []
         for _ in range(3):
