@@ -76,5 +76,6 @@ def test_what_is_seen_at_one_context_moves_that_one_most() -> None:
     for _ in range(400):
         costs.observe(4, 2 * ContextCosts(POINTS).at(2048).ms(4), 2048)
         costs.observe(4, 14.0, 64)
+        costs.observe(1, 11.0, 64)
     assert costs.at(2048).ms(4) == pytest.approx(2 * (14 + 8), rel=0.05)
     assert costs.at(64).ms(4) == pytest.approx(14.0, rel=0.05)

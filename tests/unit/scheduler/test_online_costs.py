@@ -39,6 +39,24 @@ def test_a_point_that_was_measured_wrongly_heals_without_the_others() -> None:
     assert costs.at(0).ms(1) == pytest.approx(10.0, rel=0.2)
 
 
+def test_further_rows_cost_what_passes_with_them_take_beyond_those_without() -> None:
+    costs = OnlineCosts([(1, 10.0), (16, 30.0), (32, 60.0)])
+    for _ in range(400):
+        costs.observe(16, 50.0)
+        costs.observe(24, 65.0)
+    table = costs.at(0)
+    assert table.ms(24) - table.ms(16) == pytest.approx(15.0, rel=0.1)
+
+
+def test_what_is_not_seen_any_more_follows_the_machine_and_forgets_its_shape() -> None:
+    costs = OnlineCosts(POINTS)
+    observe(costs, 64, 240.0, 100)
+    observe(costs, 2, 11.0, 4000)
+    assert costs.at(0).ms(64) == pytest.approx(120.0, rel=0.1)
+    observe(costs, 2, 22.0, 400)
+    assert costs.at(0).ms(64) == pytest.approx(240.0, rel=0.1)
+
+
 def test_hiccups_count_as_slow_not_as_what_they_took() -> None:
     costs = OnlineCosts(POINTS)
     observe(costs, 1, 1e6, 400)
