@@ -46,10 +46,10 @@ class TrainingJob:
     weight_dtype: str
     threads: int
     seed: int
-    steps: int = 900
+    steps: int
+    draft_layers: int
+    table_contexts: int
     start_from: Path | None = None
-    draft_layers: int = 3
-    table_contexts: int = 640_000
 
     def collect(self, say: Say) -> TextStore:
         """The texts, of which an earlier run may have left some. Raises TrainingFailed."""
