@@ -93,13 +93,18 @@ class Askings:
         """``own_ms`` is what the requests that were asked for added to the call."""
         knowledge, present = self._knowledge, self._present
         call_ms = present.exposed * knowledge.propose_price.call_ms
+        costs = None if knowledge.costs is None else knowledge.costs.at(batch.mean_context)
+        num_decoding = len(batch.decodes)
         return StepContext(
             num_rows=batch.num_rows,
             num_committing=batch.num_committing,
             max_nodes=batch.max_nodes,
             overhead_ms=overhead_ms,
             propose_ms=call_ms + own_ms + present.lost_ms,
-            costs=None if knowledge.costs is None else knowledge.costs.at(batch.mean_context),
+            costs=costs,
+            num_decoding=num_decoding,
+            decoding_ms=0.0 if costs is None else costs.ms(num_decoding),
+            prompts_wait=batch.prompts_wait,
         )
 
     def _decide(self, link: CandidatesLink, batch: Batch, overhead_ms: float) -> Decision:

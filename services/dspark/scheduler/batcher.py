@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dspark.clock import monotonic
 from dspark.request_class import RequestClass
@@ -47,10 +47,14 @@ class ScheduledRows:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one step computes besides candidates, which may take up to ``max_nodes`` more rows."""
+    """What one step computes besides candidates, which may take up to ``max_nodes`` more rows.
+
+    ``prompts_wait`` says that requests wait for others' prompts although there are places for them.
+    """
 
     scheduled: tuple[ScheduledRows, ...]
     max_nodes: int
+    prompts_wait: bool = False
 
     @property
     def num_rows(self) -> int:
@@ -76,7 +80,7 @@ class Batch:
             for rows, epoch in zip(self.scheduled, epochs, strict=True)
             if rows.request.is_running and rows.request.epoch == epoch
         )
-        return Batch(kept, self.max_nodes)
+        return replace(self, scheduled=kept)
 
     @property
     def has_decodes(self) -> bool:
@@ -107,6 +111,12 @@ class Batcher:
     budget: PromptBudget | None = None
     settings: FairnessSettings = field(default_factory=FairnessSettings)
 
+    def stretched(self, factor: float) -> Batcher:
+        """With more rows for prompts where drafts make steps ``factor`` times as long."""
+        if self.budget is None or factor <= 1.0:
+            return self
+        return replace(self, budget=self.budget.stretched(factor))
+
     def schedule(self, live: LiveRequests, num_free_blocks: int, wave: int = 0) -> Batch:
         """Admit what fits, then share the rows. Admitted requests become running.
 
@@ -136,6 +146,7 @@ class Batcher:
         return Batch(
             tuple(scheduled),
             self._max_nodes(rows_left - sum(shares), num_free_blocks, len(decodes)),
+            self._prompts_wait(live, scheduled),
         )
 
     def _taking_part(
@@ -212,6 +223,11 @@ class Batcher:
             live.admit(request)
             admitted.append(request)
         return admitted
+
+    def _prompts_wait(self, live: LiveRequests, scheduled: Sequence[ScheduledRows]) -> bool:
+        num_partial = sum(not rows.commits for rows in scheduled)
+        has_places = len(live.running) < self._max_running
+        return bool(live.waiting) and has_places and num_partial >= MAX_PARTIAL_PREFILLS
 
     def _make_way(self, live: LiveRequests, num_free_blocks: int) -> tuple[Request | None, int]:
         """Preempt a request for one that must not wait longer.

@@ -57,7 +57,7 @@ class Offer:
 class LoggedStep:
     """The decision of one step; meanings as in StepContext.
 
-    ``row_ms[n]`` is the time of the forward pass with n nodes.
+    ``row_ms[n]`` is the time of the forward pass with n nodes. Older logs lack the last fields.
     """
 
     num_rows: int
@@ -68,6 +68,9 @@ class LoggedStep:
     price: float
     row_ms: tuple[float, ...]
     offers: tuple[Offer, ...]
+    num_decoding: int = 0
+    decoding_ms: float = 0.0
+    prompts_wait: bool = False
 
     @classmethod
     def from_json(cls, line: str) -> LoggedStep:

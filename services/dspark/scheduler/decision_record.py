@@ -25,6 +25,9 @@ def plain_step(context: StepContext, price: float) -> LoggedStep:
         price,
         priced_rows(context),
         (),
+        context.num_decoding,
+        round(context.decoding_ms, 4),
+        context.prompts_wait,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from dspark.scheduler.cost_table import CostTable
@@ -96,15 +96,7 @@ class DecisionReplay:
             totals.asked += 1
             totals.unknown += not offer.asked
             self._remember(offer, tree)
-        after = StepContext(
-            context.num_rows,
-            context.num_committing,
-            context.max_nodes,
-            context.overhead_ms,
-            propose_ms,
-            context.costs,
-        )
-        chosen = self._policy.select(scored, after)
+        chosen = self._policy.select(scored, replace(context, propose_ms=propose_ms))
         for (offer, _), kept in zip(asked, chosen, strict=True):
             totals.tokens += _num_right(offer, kept)
         return sum(map(len, chosen))
@@ -134,6 +126,9 @@ def _context(step: LoggedStep) -> StepContext:
         step.overhead_ms,
         max(0.0, step.propose_ms - own_ms),
         CostTable(rows) if rows else None,
+        step.num_decoding,
+        step.decoding_ms,
+        step.prompts_wait,
     )
 
 

@@ -46,6 +46,7 @@ class StepLessons:
             ahead_ms=ahead_ms,
         )
         self._learn_costs(outcome, forward_ms, own_ms)
+        self._learn_stretch(plan, outcome)
         parts = None
         if decodes_all(plan, outcome):
             parts = _parts(outcome, propose_ms, (now - clock.started) * 1e3)
@@ -68,6 +69,18 @@ class StepLessons:
         is_ahead = outcome.num_ahead_rows > 0
         exposure.observe(own_ms - forward_ms, drafting.took_ms, is_ahead=is_ahead)
         drafting.present.lost_ms = exposure.overhead.lost_ms
+
+    def _learn_stretch(self, plan: StepPlan, outcome: StepOutcome) -> None:
+        """By what passes cost, since what this one took varies by more."""
+        drafting, exposure = self._drafting, self._waves.exposure
+        if (known := drafting.knowledge.costs) is None or not outcome.num_rows:
+            return
+        costs = known.at(drafting.present.mean_context)
+        num_nodes = sum(len(work.tree) for work in plan.work)
+        plain_ms = costs.ms(max(outcome.num_rows - num_nodes, 1))
+        added_ms = costs.ms(outcome.num_rows) - plain_ms
+        added_ms += exposure.drafting.value * drafting.took_ms
+        exposure.stretch.add(1.0 + added_ms / (plain_ms + exposure.overhead.plain_ms))
 
     def _pass_ms(self, num_requests: float) -> float:
         """What a pass takes in which so many requests decode; 0 if nothing was measured."""

@@ -60,7 +60,8 @@ class StepRunner:
         clock = StepClock(monotonic())
         drafting, blocks, index = self.drafting, self._waves.blocks, self._wave.index
         max_draft_tokens = drafting.knowledge.limits.max_draft_tokens
-        batch = self.batcher.schedule(self._live, blocks.free_for(index), index)
+        batcher = self.batcher.stretched(self._waves.exposure.stretch.value)
+        batch = batcher.schedule(self._live, blocks.free_for(index), index)
         blocks.hold(index, self.batcher.blocks_of_trees(batch, max_draft_tokens))
         epochs = [rows.request.epoch for rows in batch.scheduled]
         trace = step_trace.begin(batch)

@@ -33,6 +33,8 @@ class Exposure:
     overhead: StepOverhead = field(default_factory=StepOverhead)
     # share of the time of drafting that no pass of another wave covers; none, before it is seen
     drafting: MovingAverage = field(init=False)
+    # how many times as long steps take for their drafts
+    stretch: MovingAverage = field(default_factory=lambda: MovingAverage(1.0))
     # a source that is not worth its time may be, where it is covered
     values: SourceValues = field(default_factory=SourceValues)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,6 +117,35 @@ def test_prompts_beyond_the_rows_are_admitted_a_few_at_a_time(live: LiveRequests
     batch = make_batcher().schedule(live, 10_000)
     assert len(batch.scheduled) == MAX_PARTIAL_PREFILLS
     assert batch.num_rows == 32
+
+
+def test_prompts_wait_where_others_are_not_done_and_there_are_places(live: LiveRequests) -> None:
+    submit(live, *[500] * 8)
+    batcher = make_batcher(num_blocks=10_000)
+    assert batcher.schedule(live, 10_000).prompts_wait
+    assert batcher.schedule(live, 10_000).without_changed([1] * 4).prompts_wait
+    full = make_batcher(max_num_seqs=MAX_PARTIAL_PREFILLS, num_blocks=10_000)
+    assert not full.schedule(live, 10_000).prompts_wait
+
+
+def test_no_prompt_waits_where_all_are_in_work_or_soon_done(live: LiveRequests) -> None:
+    submit(live, *[500] * MAX_PARTIAL_PREFILLS)
+    assert not make_batcher().schedule(live, 10_000).prompts_wait
+    for request in list(live):
+        live.cancel(request)
+    submit(live, *[4] * 20)
+    assert not make_batcher().schedule(live, 1000).prompts_wait
+
+
+def test_steps_that_drafts_make_longer_have_more_rows_for_prompts(live: LiveRequests) -> None:
+    budget = PromptBudget(CostTable([(1, 10.0), (501, 510.0)]), 40.0, 200)
+    batcher = replace(make_batcher(max_rows=200, num_blocks=10_000), budget=budget)
+    submit(live, 500)
+    assert batcher.schedule(live, 10_000).num_rows == budget.num_rows
+    assert batcher.stretched(1.5).schedule(live, 10_000).num_rows == round(1.5 * budget.num_rows)
+    assert batcher.stretched(1.0) is batcher
+    assert batcher.stretched(1e9).schedule(live, 10_000).num_rows == 200
+    assert make_batcher().stretched(2.0) == make_batcher()
 
 
 def test_admission_waits_for_blocks_in_order(live: LiveRequests) -> None:

@@ -68,6 +68,32 @@ def prefix_closed(scored_tree: ScoredTree) -> list[list[float]]:
     return sets
 
 
+def test_prompts_in_the_step_do_not_make_nodes_cheaper() -> None:
+    """A pass of 20 ms for a request that decodes: 200 rows of prompts change nothing of that."""
+    costs = CostTable([(1, 20.0), (401, 420.0)])
+    alone = context(costs)
+    beside = replace(alone, num_rows=201, num_committing=2, num_decoding=1, decoding_ms=20.0)
+    policies = EconomicPolicy(SETTINGS), EconomicPolicy(SETTINGS)
+    for policy, step in zip(policies, (alone, beside), strict=True):
+        policy.budget([view(0.5)], step)
+    assert policies[1].price == policies[0].price == pytest.approx(1 / 22)
+    # A row takes 1 ms wherever it is.
+    for survivals in ([0.9, 0.4], [0.06], [0.04]):
+        bought = [
+            p.select([scored(*survivals)], s)
+            for p, s in zip(policies, (alone, beside), strict=True)
+        ]
+        assert bought[0] == bought[1]
+    assert policies[1].price == policies[0].price
+
+
+def test_nothing_is_bought_while_prompts_wait_for_rows() -> None:
+    policy = EconomicPolicy(replace(SETTINGS, explore_share=0.0))
+    assert policy.budget([view(0.9, 0.8)], context())[0].max_nodes
+    waiting = replace(context(), prompts_wait=True)
+    assert policy.budget([view(0.9, 0.8)], waiting) == [Budget()]
+
+
 def test_without_a_table_it_buys_nothing_and_says_so_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

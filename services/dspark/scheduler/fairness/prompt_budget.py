@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 from dspark.scheduler.cost_table import CostTable
 from dspark.scheduler.online_costs import OnlineCosts
@@ -41,6 +42,16 @@ class PromptBudget:
         """By the costs at the shortest context, since those of a prompt's rows are all there is."""
         known = OnlineCosts.measured(costs)
         return cls(None if known is None else known.at(0), limit_ms, max_rows)
+
+    def stretched(self, factor: float) -> PromptBudget:
+        """For steps that take ``factor`` times as long for their drafts: so prompts get on as fast.
+
+        Else a faster decode would only have its requests' places wait for the next prompts.
+        """
+        budget = copy(self)
+        budget.num_rows = min(round(self.num_rows * factor), self._max_rows)
+        budget.num_long_rows = min(round(self.num_long_rows * factor), self._max_rows)
+        return budget
 
     def beside(self, num_rows: int) -> int:
         """Rows of unfinished prompts in a step whose other rows complete prompts and decode."""

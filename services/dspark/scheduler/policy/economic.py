@@ -4,6 +4,11 @@ The price of a millisecond is what it brings on average: the rate of plain decod
 batch, times the gain over it that recent steps had. Rows are bought by survival over all requests
 as long as they are worth their time at this price; candidates are asked where what recent proposals
 would have sold, at this price, is worth the time of asking.
+
+Prompts have no part in that rate. They are work that is due for each request, so who ends sooner
+brings the next prompt sooner: what counts is how fast the time between them is turned into tokens.
+Where prompts wait though there are places, their rows decide how many requests get on, and nodes
+would only have more places wait: then none are bought.
 """
 
 from __future__ import annotations
@@ -69,7 +74,9 @@ class EconomicPolicy:
         if costs is None or not views or not context.max_nodes:
             return [Budget()] * len(views)
         price = self._price_of(context, costs)
-        budgets = self._worth_asking(views, context, costs, price)
+        budgets = [Budget()] * len(views)
+        if not context.prompts_wait:
+            budgets = self._worth_asking(views, context, costs, price)
         dearest_ms = context.propose_ms + max(view.propose_ms for view in views)
         self._exploration.explore(views, budgets, dearest_ms / _plain_ms(context, costs))
         if not any(budget.max_nodes for budget in budgets):
@@ -84,10 +91,9 @@ class EconomicPolicy:
         nodes = best_nodes(trees)[: context.max_nodes]
         survivals = [survival for survival, _, _ in nodes]
         bought = best_purchase(survivals, context.num_rows, costs, price)
-        plain_ms = _plain_ms(context, costs)
-        took_ms = plain_ms + context.propose_ms + bought.ms
-        tokens = context.num_committing + bought.tokens
-        self._gain.add(tokens / took_ms * plain_ms / max(context.num_committing, 1))
+        plain = _plain(context, costs)
+        took_ms = plain.ms + context.propose_ms + bought.ms
+        self._gain.add((plain.tokens + bought.tokens) / took_ms / plain.rate)
         chosen: list[list[int]] = [[] for _ in trees]
         for _, index, node in nodes[: bought.num_nodes]:
             chosen[index].append(node)
@@ -98,7 +104,7 @@ class EconomicPolicy:
     ) -> list[Budget]:
         least = _least_survival(context, costs, price)
         # All that is asked for shares one call: it must be worth that call.
-        needed = price * context.propose_ms + self._min_gain * context.num_committing
+        needed = price * context.propose_ms + self._min_gain * _plain(context, costs).tokens
         nothing = [Budget()] * len(views)
         num_scenarios = NUM_SCENARIOS if len(views) <= MANY else NUM_SCENARIOS_OF_MANY
         if sum(_most_gain(view, least, price, num_scenarios) for view in views) <= needed:
@@ -115,14 +121,31 @@ class EconomicPolicy:
 
     def _price_of(self, context: StepContext, costs: CostTable) -> float:
         """Tokens a millisecond."""
-        plain = context.num_committing / _plain_ms(context, costs)
-        self.price = plain * max(1.0, self._gain.value)
+        self.price = _plain(context, costs).rate * max(1.0, self._gain.value)
         return self.price
 
     def _say_no_table(self) -> None:
         if not self._said_no_table:
             self._said_no_table = True
             log.warning("the verifier measured no cost table: no speculation")
+
+
+class _Plain(NamedTuple):
+    """What the step's requests get of decoding plainly, and the time of that."""
+
+    tokens: int
+    ms: float
+
+    @property
+    def rate(self) -> float:
+        """Tokens a millisecond."""
+        return self.tokens / self.ms
+
+
+def _plain(context: StepContext, costs: CostTable) -> _Plain:
+    if context.num_decoding:
+        return _Plain(context.num_decoding, context.overhead_ms + context.decoding_ms)
+    return _Plain(max(context.num_committing, 1), _plain_ms(context, costs))
 
 
 def _plain_ms(context: StepContext, costs: CostTable) -> float:

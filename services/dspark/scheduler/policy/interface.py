@@ -35,6 +35,11 @@ class StepContext:
     # time of proposing: before it, of the call without what each request adds to it; after it, all
     propose_ms: float
     costs: CostTable | None
+    # requests that decode, and the time of a pass of theirs alone; 0: all that commits, in this one
+    num_decoding: int = 0
+    decoding_ms: float = 0.0
+    # whether prompts wait for rows although there are places for their requests
+    prompts_wait: bool = False
 
 
 @dataclass(frozen=True, slots=True)

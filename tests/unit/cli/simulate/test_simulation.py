@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from dspark.cli.simulate.system import System
 from dspark.cli.simulate.verifier_model import VerifierModel
 from dspark.cli.simulate.workload import Arrival, Shape, closed_loop, open_loop
 from dspark.scheduler.policy import POLICIES
+from dspark.step import VerifyCost
 from harness.simulations import COSTS, SOURCE, closed, poisson, sending, simulate, system
 
 TARGETS = Targets(ttft_ms=500.0, tpot_ms=20.0)
@@ -125,6 +127,25 @@ def test_economic_speculates_where_rows_are_free_and_stops_where_they_are_not() 
     busy = figures(simulate(closed(64, 32, output=100), of, "economic"))
     assert busy["acceptance_length"] < 1.05
     assert busy["tokens_per_s"] > 0.95 * plain["tokens_per_s"]
+
+
+# Each row costs, as on processor cores: 14 ms and 1.2 for each row.
+EACH_ROW = (VerifyCost(1, 15.2), VerifyCost(256, 321.2))
+
+
+@pytest.mark.parametrize(("prompt", "output"), [(64, 64), (200, 64), (500, 200)])
+@pytest.mark.parametrize("acceptance", [(0.8,), (0.6, 0.5)])
+def test_beside_many_prompts_speculation_is_no_slower_than_none(
+    prompt: int, output: int, acceptance: tuple[float, ...]
+) -> None:
+    """Who decodes faster than prompts are computed only has more places wait for prompts."""
+    of = replace(
+        system(CandidatesModel(call_ms=2.0, sources=(SourceModel("a", acceptance, max_depth=4),))),
+        verifier=VerifierModel(4096, verify_costs=EACH_ROW, max_step_rows=256),
+    )
+    load = closed(60, 16, prompt=prompt, output=output)
+    off, economic = (figures(simulate(load, of, name)) for name in ("off", "economic"))
+    assert economic["tokens_per_s"] > 0.97 * off["tokens_per_s"]
 
 
 def test_calibration_sees_through_scores_that_promise_too_much() -> None:
