@@ -30,12 +30,14 @@ class PromptBudget:
     def __init__(self, costs: CostTable | None, limit_ms: float, max_rows: int) -> None:
         self._costs = costs
         self._max_rows = max_rows
-        self.num_rows = self.num_long_rows = max_rows
+        self.num_rows = self.num_long_rows = self._most_rows = max_rows
         if costs is not None and limit_ms:
-            most = min(_rows_within(costs, limit_ms, max_rows), _enough_rows(costs, max_rows))
+            within = _rows_within(costs, limit_ms, max_rows)
+            enough = min(within, _enough_rows(costs, max_rows))
             least = min(MIN_ROWS, max_rows)
-            self.num_rows = max(most, least)
-            self.num_long_rows = max(most // 2, least)
+            self.num_rows = max(enough, least)
+            self.num_long_rows = max(enough // 2, least)
+            self._most_rows = max(within, least)
 
     @classmethod
     def measured(cls, costs: Sequence[VerifyCost], limit_ms: float, max_rows: int) -> PromptBudget:
@@ -46,11 +48,12 @@ class PromptBudget:
     def stretched(self, factor: float) -> PromptBudget:
         """For steps that take ``factor`` times as long for their drafts: so prompts get on as fast.
 
-        Else a faster decode would only have its requests' places wait for the next prompts.
+        Else a faster decode would only have its requests' places wait for the next prompts. A pass
+        of them alone takes no longer than it may.
         """
         budget = copy(self)
-        budget.num_rows = min(round(self.num_rows * factor), self._max_rows)
-        budget.num_long_rows = min(round(self.num_long_rows * factor), self._max_rows)
+        budget.num_rows = min(round(self.num_rows * factor), self._most_rows)
+        budget.num_long_rows = min(round(self.num_long_rows * factor), self._most_rows)
         return budget
 
     def beside(self, num_rows: int) -> int:
