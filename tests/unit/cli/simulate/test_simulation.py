@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -139,10 +138,9 @@ def test_beside_many_prompts_speculation_is_no_slower_than_none(
     prompt: int, output: int, acceptance: tuple[float, ...]
 ) -> None:
     """Who decodes faster than prompts are computed only has more places wait for prompts."""
-    of = replace(
-        system(CandidatesModel(call_ms=2.0, sources=(SourceModel("a", acceptance, max_depth=4),))),
-        verifier=VerifierModel(4096, verify_costs=EACH_ROW, max_step_rows=256),
-    )
+    sources = (SourceModel("a", acceptance, max_depth=4),)
+    guesses = CandidatesModel(call_ms=2.0, sources=sources)
+    of = system(guesses, verify_costs=EACH_ROW, max_step_rows=256)
     load = closed(60, 16, prompt=prompt, output=output)
     off, economic = (figures(simulate(load, of, name)) for name in ("off", "economic"))
     assert economic["tokens_per_s"] > 0.97 * off["tokens_per_s"]
